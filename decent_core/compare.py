@@ -1,0 +1,185 @@
+"""Records to rows of a table: means and intervals over seeds, differences to All-Reduce, published values. No torch.
+
+A row is all runs whose configurations differ in nothing but the seed. Intervals are 95 % Student-t intervals of the
+mean over seeds; differences are taken seed by seed before they are averaged, so that what a seed does to both cancels.
+"""
+
+import csv
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from decent_core.record import WITHOUT_EFFECT, Record, config_hash
+
+CONFIDENCE = 0.95
+#: overrides that do not set rows apart
+_UNLABELLED = WITHOUT_EFFECT | {"seed"}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Mean over n runs, with half the width of its interval; None for a single run."""
+
+    mean: float
+    half_width: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class Published:
+    """One published number; `value` is None where none could be established, and the note says what is known."""
+
+    paper: str
+    item: str
+    name: str
+    metric: str
+    value: float | None
+    plus_minus: float | None
+    note: str
+
+
+#: published values by (task, method, optimizer, topology) in our words; what is not known is an empty string
+Catalogue = Mapping[tuple[str, str, str, str], list[Published]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """All runs of one configuration, over its seeds. `runs` are those with status ok, `missed` counts the others."""
+
+    label: str
+    runs: tuple[Record, ...]
+    missed: Mapping[str, int]
+    records: tuple[Record, ...]  # all, of any status
+
+    @property
+    def first(self) -> Record:
+        """A run that stands for what all runs of the row have in common."""
+        return self.records[0]
+
+    @property
+    def metric(self) -> str:
+        """The task's primary metric."""
+        return self.first.primary_metric
+
+    def by_seed(self, name: str) -> dict[int, float]:
+        """Final values of metric or record field `name`, by seed; runs without the value are left out."""
+        found = {run.seed: run.metrics[name] if name in run.metrics else getattr(run, name, None) for run in self.runs}
+        return {seed: float(value) for seed, value in found.items() if value is not None}
+
+    def interval(self, name: str) -> Interval | None:
+        """Mean and interval of metric or record field `name` over the finished runs; None if no run has it."""
+        return interval(list(self.by_seed(name).values()))
+
+
+def compare(records: Iterable[Record]) -> list[Row]:
+    """Group records into rows, All-Reduce's first.
+
+    Of several records of one configuration and seed the last finished one counts, or else the last one.
+    """
+    latest: dict[tuple[str, str], Record] = {}
+    for record in sorted(records, key=lambda record: (record.status in ("ok", "diverged"), record.started_at)):
+        latest[record.source, record.config_hash] = record
+    groups: dict[tuple[str, ...], list[Record]] = defaultdict(list)
+    for record in latest.values():
+        of_any_seed = config_hash(record.config, WITHOUT_EFFECT | {"seed"})
+        groups[record.source, record.task, record.scale, of_any_seed].append(record)
+    rows = [_row(sorted(group, key=lambda record: record.seed)) for group in groups.values()]
+    seen = Counter((row.first.task, row.first.scale, row.label) for row in rows)
+    rows = [
+        replace(row, label=f"{row.label} [{row.first.config_hash[:6]}]")
+        if seen[row.first.task, row.first.scale, row.label] > 1
+        else row
+        for row in rows
+    ]
+    return sorted(rows, key=_order)
+
+
+def _order(row: Row) -> tuple[str, str, bool, str, str]:
+    """By task and scale; All-Reduce first; experiments in alphabetical order, then everything else."""
+    run = row.first
+    return run.task, run.scale, run.method != "allreduce", run.experiment or "~", row.label
+
+
+def baseline(rows: Sequence[Row]) -> Row | None:
+    """The All-Reduce row with an optimizer that does not accumulate, as published; None unless there is exactly one."""
+    found = [row for row in rows if row.first.method == "allreduce" and "window" not in row.first.config["optimizer"]]
+    return found[0] if len(found) == 1 else None
+
+
+def difference(row: Row, base: Row, name: str) -> Interval | None:
+    """row - base in metric `name`, averaged over the seeds that both have finished; None if there is no such seed."""
+    ours, theirs = row.by_seed(name), base.by_seed(name)
+    return interval([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())])
+
+
+def interval(values: Sequence[float]) -> Interval | None:
+    """Mean and t-interval of independent values; None for none."""
+    n = len(values)
+    if n == 0:
+        return None
+    mean = math.fsum(values) / n
+    if n == 1:
+        return Interval(mean, None, 1)
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
+    return Interval(mean, t_quantile(0.5 + CONFIDENCE / 2, n - 1) * deviation / math.sqrt(n), n)
+
+
+def t_quantile(probability: float, degrees: int) -> float:
+    """Quantile of Student's t for a probability in [0.5, 1), by bisection of the exact distribution function."""
+    assert 0.5 <= probability < 1
+    low, high = 0.0, math.pi / 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _t_within(middle, degrees) < 2 * probability - 1 else (low, middle)
+    return math.tan(low) * math.sqrt(degrees)
+
+
+def _t_within(theta: float, degrees: int) -> float:
+    """P(|T| < tan(theta) sqrt(degrees)); Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    cosine, sine = math.cos(theta), math.sin(theta)
+    term, total = (cosine, 0.0) if degrees % 2 else (1.0, 0.0)
+    for k in range(1 + degrees % 2, degrees, 2):
+        total += term
+        term *= cosine * cosine * k / (k + 1)
+    return 2 / math.pi * (theta + sine * total) if degrees % 2 else sine * total
+
+
+def read_published(path: Path) -> Catalogue:
+    """The published values of a CSV file."""
+    found: dict[tuple[str, str, str, str], list[Published]] = defaultdict(list)
+    with open(path, newline="") as stream:
+        for line in csv.DictReader(stream):
+            value, plus_minus = (float(line[key]) if line[key] else None for key in ("value", "plus_minus"))
+            key = (line["task"], line["method"], line["optimizer"], line["topology"])
+            found[key].append(
+                Published(line["paper"], line["item"], line["name"], line["metric"], value, plus_minus, line["note"])
+            )
+    return dict(found)
+
+
+def published_value(published: Catalogue, row: Row) -> Published | None:
+    """What was published for the row's choices in its primary metric."""
+    run = row.first
+    entries = published.get((run.task, run.method, run.optimizer, run.topology), [])
+    return next((entry for entry in entries if entry.metric == row.metric), None)
+
+
+def _row(group: list[Record]) -> Row:
+    missed = Counter(str(record.status) for record in group if record.status != "ok")
+    return Row(_label(group[0]), tuple(record for record in group if record.status == "ok"), missed, tuple(group))
+
+
+def _label(record: Record) -> str:
+    """Experiment, or the choices made, and what the user changed; simulated runs say so."""
+    chosen = {"task", "scale", "experiment"}
+    name = f"{record.method} + {record.optimizer}"
+    name = name if record.method == "allreduce" else f"{name}, {record.topology}"
+    if record.experiment:
+        name = record.experiment.rpartition("/")[2]
+    else:
+        chosen |= {"method", "optimizer", "topology"}
+    changes = [text for text in record.overrides if text.partition("=")[0] not in _UNLABELLED | chosen]
+    parts = [name, *changes] + (["simulated"] if record.source == "simulated" else [])
+    return ", ".join(parts)

@@ -1,0 +1,189 @@
+"""The gossip engine: one step of training for the local workers, the same for virtual and distributed worlds."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from decent_core.engine.replicas import Replicas
+from decent_core.engine.timing import DeviceClock, Mark
+from decent_core.methods import Method, Pending
+from decent_core.settings import TrainerSettings
+from decent_core.topology import Round, Topology
+
+AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class World(Protocol):
+    """What the engine asks of those who carry an exchange out; `VirtualWorld` documents each operation."""
+
+    size: int
+    rank: int
+    processes: int
+    local_workers: Sequence[int]
+
+    def named(self, operation: str, ranks: Sequence[int]) -> AbstractContextManager[None]: ...
+    def start_mix(self, rows: Tensor, round_: Round, what: str) -> Pending: ...
+    def mean(self, rows: Tensor, what: str) -> Tensor: ...
+    def gather(self, values: Sequence, what: str) -> list: ...
+    def any(self, flag: bool) -> bool: ...
+    def share_first(self, tensors: Sequence[Tensor], what: str) -> None: ...
+    def wrap(self, model: nn.Module) -> nn.Module: ...
+    def average_gradients(self, gradients: list[list[Tensor | None]]) -> None: ...
+
+
+class Engine:
+    """Trains the local workers of `world` by `method` over `topology`. To the method it is the `Workers` of the step.
+
+    `model` is moved in place: its parameters become views of flat rows. A step is begin_step, then for each local worker
+    `as_worker` with its forward and backward passes, then end_step. Counters, learning rate and topology phase advance
+    once a step for every worker, whatever its gradients are.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        world: World,
+        method: Method,
+        topology: Topology,
+        build_optimizer: Callable[[nn.Module], Optimizer],
+        learning_rate: Callable[[int], float],
+        settings: TrainerSettings,
+        seed: int,
+    ):
+        self.world, self.method, self.topology, self.settings, self.seed = world, method, topology, settings, seed
+        self.learning_rate = learning_rate
+        if settings.channels_last:
+            model.to(memory_format=torch.channels_last)
+        _check_equal_structure(model, world)
+        world.share_first([*model.parameters(), *model.buffers()], "initial weights")
+        self.replicas = Replicas(model, len(world.local_workers), build_optimizer, settings.precision == "fp16")
+        self.model = model
+        self.module = world.wrap(model) if method.averages_gradients else model
+        if settings.compile:
+            self.module = torch.compile(self.module)
+        self.step = 0
+        self.lr = 0.0
+        self.clock = DeviceClock(self.x.device)
+        self.waits: list[tuple[Mark, Mark]] = []  # since begin_step: when the computation stood still for an exchange
+        self.bytes_sent = 0.0  # since begin_step: mean over the workers of what each sends
+
+    # What a method sees
+
+    @property
+    def x(self) -> Tensor:
+        return self.replicas.rows
+
+    def start_mix(self, rows: Tensor) -> Pending:
+        round_ = self.topology.round(self.step)
+        row_bytes = rows.shape[1] * rows.element_size()
+        self.bytes_sent += float(np.mean(round_.bytes_sent(row_bytes)))
+        return _Timed(self, self.world.start_mix(rows, round_, f"step {self.step}"))
+
+    def mix(self, rows: Tensor) -> Tensor:
+        return self.start_mix(rows).wait()
+
+    def average_gradients(self) -> None:
+        self.bytes_sent += 2 * (self.world.size - 1) / self.world.size * self.x.shape[1] * self.x.element_size()
+        self.replicas.stash_gradients()
+        self.world.average_gradients(self.replicas.gradients)
+        self.replicas.replace_gradients(self.replicas.gradients)
+
+    def apply_optimizers(self) -> None:
+        for index in range(self.replicas.count):
+            self.replicas.update(index, self.settings.clip_norm)
+
+    # What a training loop calls
+
+    def begin_step(self) -> None:
+        """Start step `self.step`: set the learning rate, drop old gradients, start the exchanges that need no gradient."""
+        self.lr = self.learning_rate(self.step)
+        self.waits, self.bytes_sent = [], 0.0
+        for optimizer in self.replicas.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = self.lr
+        self.replicas.clear_gradients()
+        with torch.no_grad():
+            self.method.begin_step(self)
+
+    @contextmanager
+    def as_worker(self, index: int, part: int = 0, last: bool = True) -> Iterator[nn.Module]:
+        """The module as local worker `index`, for micro-batch `part`; `last`: gradients are exchanged in its backward pass.
+
+        Random numbers inside are a function of (seed, worker, step, part), so that workers differ and a resumed run repeats.
+        """
+        self.replicas.bind(index)
+        worker = self.world.local_workers[index]
+        torch.manual_seed(derived_seed(self.seed, worker, self.step, part))
+        with ExitStack() as stack:
+            if self.method.averages_gradients:
+                stack.enter_context(self.world.named(f"step {self.step}: gradient all-reduce", range(self.world.size)))
+                if not last and hasattr(self.module, "no_sync"):
+                    stack.enter_context(self.module.no_sync())
+            yield self.module
+
+    def backward(self, index: int, loss: Tensor) -> None:
+        """Accumulate the gradients of `loss` under the worker's loss scale."""
+        self.replicas.scalers[index].scale(loss).backward()
+
+    def end_step(self) -> None:
+        """Finish the exchanges, update every local worker, count the step."""
+        with torch.no_grad():
+            self.replicas.stash_gradients()
+            self.method.end_step(self)
+        self.step += 1
+
+    def autocast(self) -> Any:
+        """Mixed precision as configured."""
+        dtype = AUTOCAST.get(self.settings.precision)
+        return torch.autocast(self.x.device.type, dtype) if dtype is not None else nullcontext()
+
+    # Checkpoints and identity
+
+    def state_dict(self) -> dict:
+        """This process's part of everything that later steps depend on. No exchange is in flight between two steps."""
+        return {"step": self.step, "replicas": self.replicas.state_dict(), "method": self.method.state_dict()}
+
+    def load_state_dict(self, state: dict) -> None:
+        self.step = state["step"]
+        self.replicas.load_state_dict(state["replicas"])
+        self.method.load_state_dict(state["method"])
+
+    def parameter_hashes(self) -> list[str]:
+        """sha256 of every worker's parameters, all workers in order: equal hashes are equal bits."""
+        local = [hashlib.sha256(row.cpu().contiguous().view(torch.uint8).numpy()).hexdigest() for row in self.x]
+        return self.world.gather(local, "parameter hashes")
+
+
+class _Timed:
+    """Notes for how long the caller waits."""
+
+    def __init__(self, engine: Engine, pending: Pending):
+        self.engine, self.pending = engine, pending
+
+    def wait(self) -> Tensor:
+        start = self.engine.clock.mark()
+        rows = self.pending.wait()
+        self.engine.waits.append((start, self.engine.clock.mark()))
+        return rows
+
+
+def derived_seed(*parts: int) -> int:
+    """A 63-bit seed that depends on all parts."""
+    digest = hashlib.blake2b("/".join(map(str, parts)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest) >> 1
+
+
+def _check_equal_structure(model: nn.Module, world: World) -> None:
+    """All ranks must hold the same tensors in the same order; raises ValueError on every rank otherwise."""
+    tensors = [*model.named_parameters(), *model.named_buffers()]
+    description = repr([(name, tuple(t.shape), str(t.dtype), t.requires_grad) for name, t in tensors])
+    digest = hashlib.sha256(description.encode()).hexdigest()
+    digests = world.gather([digest] * len(world.local_workers), "comparing models")
+    if different := [worker for worker, other in enumerate(digests) if other != digests[0]]:
+        raise ValueError(f"workers {different} built another model than worker 0 (names, shapes, types or frozen parameters)")

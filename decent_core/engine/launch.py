@@ -1,0 +1,114 @@
+"""Where a launcher has put this process: torchrun, srun, mpirun (Open MPI, MPICH) or none."""
+
+import os
+import socket
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+#: launcher: (rank, world size, rank on the node), as each sets them; looked at in this order
+VARIABLES = {
+    "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    "mpirun (Open MPI)": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    "mpirun (MPICH)": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+    "srun": ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
+}
+DEFAULT_PORT = 29500
+
+
+@dataclass(frozen=True)
+class Launch:
+    """This process among those of the job."""
+
+    launcher: str
+    rank: int
+    world_size: int
+    local_rank: int
+
+
+def find_launch(environment: Mapping[str, str] = os.environ) -> Launch | None:
+    """What the launcher says; None without one. An interactive Slurm allocation alone is no launcher.
+
+    Raises ValueError if a launcher's variables are incomplete.
+    """
+    for launcher, names in VARIABLES.items():
+        found = [environment.get(name) for name in names]
+        if found[0] is None or (launcher == "srun" and "SLURM_STEP_ID" not in environment):
+            continue
+        if missing := [name for name, value in zip(names, found, strict=True) if value is None]:
+            raise ValueError(f"{launcher} has set {names[0]} but not {', '.join(missing)}")
+        rank, size, local_rank = (int(value) for value in found if value is not None)
+        return Launch(launcher, rank, size, local_rank)
+    return None
+
+
+def choose_device(local_rank: int) -> torch.device:
+    """The node's `local_rank`-th accelerator, the only visible one if the launcher has assigned it, else the CPU.
+
+    Raises ValueError if a node has more workers than visible accelerators.
+    """
+    if not torch.accelerator.is_available():
+        return torch.device("cpu")
+    kind, count = torch.accelerator.current_accelerator(), torch.accelerator.device_count()
+    assert kind is not None
+    if count > 1 and local_rank >= count:
+        raise ValueError(f"worker {local_rank} of this node has no accelerator: {count} are visible; start at most {count} a node")
+    device = torch.device(kind.type, local_rank if count > 1 else 0)
+    torch.accelerator.set_device_index(device.index)
+    return device
+
+
+def join(launch: Launch, device: torch.device, timeout_seconds: float) -> None:
+    """Join the job's default process group: gloo for CPU tensors, and NCCL (or the like) for the accelerator's.
+
+    Raises ValueError if the first process's address is unknown.
+    """
+    address = os.environ.get("MASTER_ADDR") or _first_host(launch)
+    port = os.environ.get("MASTER_PORT") or str(_port_of_job())
+    os.environ.update(MASTER_ADDR=address, MASTER_PORT=port)
+    backend = "cpu:gloo"
+    if device.type != "cpu":
+        backend += f",{device.type}:{dist.get_default_backend_for_device(device.type)}"
+    dist.init_process_group(
+        backend, rank=launch.rank, world_size=launch.world_size, timeout=timedelta(seconds=timeout_seconds)
+    )
+
+
+def workers_per_node() -> list[int]:
+    """How many workers each node holds, in rank order, from the host names of all ranks.
+
+    Raises ValueError, on every rank, if a node's ranks are not consecutive.
+    """
+    hosts: list[str | None] = [None] * dist.get_world_size()
+    dist.all_gather_object(hosts, socket.gethostname())
+    runs: list[tuple[str | None, int]] = []
+    for host in hosts:
+        if runs and runs[-1][0] == host:
+            runs[-1] = (host, runs[-1][1] + 1)
+        else:
+            runs.append((host, 1))
+    if len({host for host, _ in runs}) != len(runs):
+        raise ValueError(f"the ranks of a node must be consecutive (block distribution); the hosts in rank order are {hosts}")
+    return [count for _, count in runs]
+
+
+def _first_host(launch: Launch) -> str:
+    """The host of rank 0, where the launcher tells it."""
+    if launch.launcher == "srun":
+        nodes = os.environ.get("SLURM_STEP_NODELIST") or os.environ["SLURM_JOB_NODELIST"]
+        shown = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=True)
+        return shown.stdout.split()[0]
+    on_this_node = os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") or os.environ.get("MPI_LOCALNRANKS")
+    if on_this_node is not None and int(on_this_node) == launch.world_size:
+        return "127.0.0.1"
+    raise ValueError(f"{launch.launcher} does not tell where rank 0 runs: set MASTER_ADDR to its host on every rank")
+
+
+def _port_of_job() -> int:
+    """One port for all ranks of a job, and another for another job on the same host."""
+    job = os.environ.get("SLURM_JOB_ID", "0")
+    return DEFAULT_PORT + (int(job) * 31 + int(os.environ.get("SLURM_STEP_ID", "0") or 0)) % 20000

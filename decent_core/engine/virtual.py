@@ -1,0 +1,96 @@
+"""All N workers in this process: mixing is a product of the round's matrix with the rows."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor, nn
+
+from decent_core.topology import GroupRound, Round
+
+CHUNK = 1 << 18  # columns mixed at once: bounds the temporary memory to N x CHUNK elements
+
+
+class Done:
+    """An exchange that needs no waiting."""
+
+    def __init__(self, rows: Tensor):
+        self.rows = rows
+
+    def wait(self) -> Tensor:
+        return self.rows
+
+
+class _Deferred(Done):
+    """Mixes when it is waited for, so that the un-mixed rows stay in place until then without a copy."""
+
+    def __init__(self, rows: Tensor, round_: Round):
+        super().__init__(rows)
+        self.round = round_
+
+    def wait(self) -> Tensor:
+        return mix_rows(self.rows, self.round)
+
+
+def mix_rows(rows: Tensor, round_: Round) -> Tensor:
+    """rows <- W rows in place, for rows [N, D]; a round of uniform groups is computed as group means."""
+    uniform = isinstance(round_, GroupRound)
+    groups = [torch.from_numpy(g).to(rows.device) for g in round_.groups if g.shape[1] > 1] if uniform else []
+    weights = None if uniform else torch.from_numpy(round_.matrix()).to(rows)
+    for columns in rows.split(CHUNK, dim=1):
+        if weights is not None:
+            columns.copy_(weights @ columns)
+        for members in groups:  # [G, m]
+            means = columns[members.flatten()].unflatten(0, members.shape).mean(1, keepdim=True)
+            columns[members.flatten()] = means.expand(-1, members.shape[1], -1).flatten(0, 1)
+    return rows
+
+
+class VirtualWorld:
+    """N workers in one process; memory N x (parameters + gradients + optimizer state)."""
+
+    #: every worker computes in this process, so a gradient mean is ours to compute
+    processes = 1
+    rank = 0
+
+    def __init__(self, size: int):
+        self.size = size
+        self.local_workers: Sequence[int] = range(size)
+
+    def named(self, operation: str, ranks: Sequence[int]) -> AbstractContextManager[None]:
+        """Names a communication failure inside; here nothing is sent, so nothing can fail."""
+        return nullcontext()
+
+    def start_mix(self, rows: Tensor, round_: Round, what: str) -> Done:
+        """Mix `rows` [N, D] through the round; the work is done when the result is asked for."""
+        return _Deferred(rows, round_)
+
+    def mean(self, rows: Tensor, what: str) -> Tensor:
+        """The mean over all workers [D] of rows [N, D]."""
+        return rows.mean(0)
+
+    def gather(self, values: Sequence, what: str) -> list:
+        """One value a local worker, picklable -> the values of all workers in worker order."""
+        return list(values)
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is set in any process."""
+        return flag
+
+    def share_first(self, tensors: Sequence[Tensor], what: str) -> None:
+        """Overwrite the tensors with those of worker 0's process."""
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """The module whose backward pass averages gradients over processes."""
+        return model
+
+    def average_gradients(self, gradients: list[list[Tensor | None]]) -> None:
+        """Replace each worker's gradients by the mean; a worker without one counts as zero, none anywhere stays None."""
+        for i in range(len(gradients[0])):
+            present = [gradient for worker in gradients if (gradient := worker[i]) is not None]
+            if not present:
+                continue
+            mean = torch.stack(present).sum(0).div_(self.size)
+            for worker in gradients:
+                own = worker[i]
+                worker[i] = mean.clone() if own is None else own.copy_(mean)

@@ -1,0 +1,64 @@
+"""Evaluation of the averaged model and of the workers' own models: every validation sample once, for any N."""
+
+import statistics
+from typing import Any
+
+import torch
+from torch import nn
+
+from decent_core.engine.averaging import averaged
+from decent_core.engine.engine import Engine
+from decent_core.settings import TrainerSettings
+from decent_core.task import Batch, Task
+
+RECOMPUTE_STEPS = 10  # training steps' worth of batches from which BN statistics are made anew
+
+
+class Evaluator:
+    """Evaluates without touching training: models, buffers and random streams are the same before and after."""
+
+    def __init__(self, task: Task, engine: Engine, settings: TrainerSettings):
+        self.task, self.engine, self.policy = task, engine, settings.batch_norm
+
+    @torch.no_grad()
+    def averaged_model(self) -> dict[str, float]:
+        """Metrics of the mean over workers; the validation batches are shared out over the workers."""
+        world = self.engine.world
+        batches = self.task.validation_batches()
+        local = [(index, range(worker, len(batches), world.size)) for index, worker in enumerate(world.local_workers)]
+        # Only with the policy `local` does the model depend on the worker.
+        turns = local if self.policy == "local" else [(0, sorted(b for _, share in local for b in share))]
+        found: list[tuple[int, Any]] = []
+        for index, share in turns:
+            with averaged(self.engine, self.policy, index, self._run_training_batches) as model:
+                found += [(number, self._part(model, batches[number])) for number in share]
+        own = [[pair for pair in found if pair[0] % world.size == worker] for worker in world.local_workers]
+        everyone = world.gather(own, "evaluation")
+        return self.task.summarise([part for _, part in sorted((p for part in everyone for p in part), key=lambda p: p[0])])
+
+    @torch.no_grad()
+    def local_models(self) -> dict[str, float]:
+        """The mean over workers of each worker's own model's metrics, under `local_<name>`."""
+        own = []
+        for index in range(len(self.engine.world.local_workers)):
+            self.engine.replicas.bind(index)
+            parts = [self._part(self.engine.model, batch) for batch in self.task.validation_batches()]
+            own.append(self.task.summarise(parts))
+        everyone = self.engine.world.gather(own, "evaluation of local models")
+        return {f"local_{name}": statistics.fmean(m[name] for m in everyone) for name in everyone[0]}
+
+    def _part(self, model: nn.Module, batch: Batch) -> Any:
+        device = self.engine.x.device
+        model.eval()
+        try:
+            with self.engine.autocast():
+                return self.task.evaluate(model, {name: t.to(device) for name, t in batch.items()})
+        finally:
+            model.train()
+
+    def _run_training_batches(self, model: nn.Module) -> None:
+        """Forward passes over the batches of the first steps, the same on every rank."""
+        for step in range(RECOMPUTE_STEPS):
+            for worker in range(self.engine.world.size):
+                batch = self.task.batch(step, worker)
+                self.task.loss_sum(model, {name: t.to(self.engine.x.device) for name, t in batch.items()})

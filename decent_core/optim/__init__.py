@@ -1,0 +1,20 @@
+"""Local optimizers: what a worker does with its gradient, over which parameters, at which rate."""
+
+from decent_core.optim.accum_adam import AccumAdam, AccumAdamW
+from decent_core.optim.groups import assert_groups_cover, parameter_groups
+from decent_core.optim.lars import LARS
+from decent_core.optim.schedule import SCHEDULES, Schedule
+from decent_core.optim.settings import OPTIMIZERS, OptimizerSettings, build
+
+__all__ = [
+    "LARS",
+    "OPTIMIZERS",
+    "SCHEDULES",
+    "AccumAdam",
+    "AccumAdamW",
+    "OptimizerSettings",
+    "Schedule",
+    "assert_groups_cover",
+    "build",
+    "parameter_groups",
+]

@@ -1,0 +1,21 @@
+"""Topologies: periodic schedules of mixing rounds, defined once as pure data, without torch.
+
+A topology is added by one file in `families/`: its name is the topology's, its function `schedule(world, **options)`
+returns the rounds.
+"""
+
+from decent_core.topology.build import Topology, build, names, options, summary
+from decent_core.topology.rounds import GroupPlan, GroupRound, PeerPlan, PeerRound, Round
+
+__all__ = [
+    "GroupPlan",
+    "GroupRound",
+    "PeerPlan",
+    "PeerRound",
+    "Round",
+    "Topology",
+    "build",
+    "names",
+    "options",
+    "summary",
+]

@@ -1,0 +1,213 @@
+"""The one training loop: tasks bring batches and losses, the engine brings the workers."""
+
+import math
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from decent_core.checkpoint import Checkpoints
+from decent_core.engine.averaging import consensus_distance
+from decent_core.engine.engine import Engine
+from decent_core.evaluation import Evaluator
+from decent_core.settings import TrainerSettings
+from decent_core.signals import StopRequest
+from decent_core.task import Task
+
+
+@dataclass
+class Progress:
+    """What has been measured so far; plain values, saved in every checkpoint."""
+
+    train_seconds: float = 0.0  # training steps only, the slowest rank's
+    eval_seconds: float = 0.0
+    step_ms: list[float] = field(default_factory=list)  # each step, the slowest rank's
+    wait_ms: list[float] = field(default_factory=list)  # each step, mean over ranks
+    bytes_sent: float = 0.0  # mean over workers, all steps
+    unread: list[tuple] = field(default_factory=list)  # steps since the last log line: (losses, ms, wait ms, bytes)
+    curve: list[dict] = field(default_factory=list)
+    best: dict = field(default_factory=dict)
+    not_finite: int = 0  # consecutive steps with a loss that is not finite
+
+
+@dataclass
+class Outcome:
+    """How a run ended: `ok`, `diverged` or `preempted`, and why."""
+
+    status: str
+    step: int
+    message: str = ""
+    metrics: dict[str, float] = field(default_factory=dict)
+    consensus_distance: float | None = None
+
+
+class Trainer:
+    """Trains `engine` on `task` until `settings.steps`, evaluates, logs and saves on clocks of their own.
+
+    `log` gets one plain dict a log interval (kind `train`) and an evaluation (kind `eval`), on every rank.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        engine: Engine,
+        settings: TrainerSettings,
+        checkpoints: Checkpoints,
+        log: Callable[[dict[str, Any]], None],
+        stop: StopRequest,
+    ):
+        self.task, self.engine, self.settings, self.checkpoints = task, engine, settings, checkpoints
+        self.log, self.stop = log, stop
+        self.evaluator = Evaluator(task, engine, settings)
+        self.progress = Progress()
+        self.device = engine.x.device
+
+    def restore(self, state: dict) -> None:
+        """Continue from what a checkpoint holds."""
+        self.engine.load_state_dict(state["engine"])
+        self.progress = Progress(**state["progress"])
+
+    def run(self) -> Outcome:
+        """Train to the end, or until the loss diverges or a stop signal arrives."""
+        steps, engine = self.settings.steps, self.engine
+        engine.model.train()
+        while engine.step < steps:
+            self._train_step()
+            done = engine.step
+            at_log = _due(done, self.settings.log_every) or done == steps
+            if at_log and (diverged := self._log_training()) is not None:
+                return Outcome("diverged", diverged, f"the training loss is not finite from step {diverged} on")
+            if done < steps and _due(done, self.settings.eval_every):
+                self._evaluate()
+            save = self.settings.checkpoint_every > 0 and (_due(done, self.settings.checkpoint_every) or done == steps)
+            if save:
+                self._save()
+            # Ranks may only stop together, so distributed ones look at log lines, where they meet anyway.
+            if done < steps and (at_log or engine.world.processes == 1) and engine.world.any(bool(self.stop)):
+                if not save:
+                    self._save()
+                return Outcome("preempted", done, f"stopped by {self.stop.name or 'a signal to another rank'} after step {done}")
+        return self._finish()
+
+    def _train_step(self) -> None:
+        engine, clock, settings = self.engine, self.engine.clock, self.settings
+        start = clock.mark()
+        engine.begin_step()
+        losses = []
+        for index, worker in enumerate(engine.world.local_workers):
+            losses.append(self._forward_backward(index, self.task.batch(engine.step, worker)))
+        engine.end_step()
+        self.progress.unread.append((torch.stack(losses), (start, clock.mark()), engine.waits, engine.bytes_sent))
+        assert len(self.progress.unread) <= max(settings.log_every, 1), "the log interval was missed"
+
+    def _forward_backward(self, index: int, batch: Any) -> Tensor:
+        """Gradients of the batch's mean loss, micro-batch by micro-batch; returns the loss, detached."""
+        parts = self.task.micro_batches(batch, self.settings.micro_batches)
+        weight = sum(self.task.weight(part) for part in parts)
+        losses = []
+        for number, part in enumerate(parts):
+            on_device = to_device(part, self.device)
+            with self.engine.as_worker(index, number, last=number == len(parts) - 1) as module:
+                with self.engine.autocast():
+                    loss = self.task.loss_sum(module, on_device) / weight
+                self.engine.backward(index, loss)
+            losses.append(loss.detach())
+        return torch.stack(losses).sum()
+
+    def _read(self) -> None:
+        """Turn the marks and device scalars of the unread steps into numbers."""
+        clock = self.engine.clock
+        clock.settle()
+        for i, (losses, time, waits, sent) in enumerate(self.progress.unread):
+            if isinstance(losses, Tensor):
+                wait = sum(1000 * clock.seconds(*pair) for pair in waits)
+                self.progress.unread[i] = (losses.tolist(), 1000 * clock.seconds(*time), wait, sent)
+
+    def _log_training(self) -> int | None:
+        """Write the line of the interval that ends here; returns the step from which on the loss is lost, if it is."""
+        self._read()
+        progress, world = self.progress, self.engine.world
+        own, progress.unread = progress.unread, []
+        processes = world.gather([own] * len(world.local_workers), "logging")[:: len(world.local_workers)]
+        by_step = list(zip(*processes, strict=True))
+        losses = [_mean([loss for part in step for loss in part[0]]) for step in by_step]
+        step_ms = [max(part[1] for part in step) for step in by_step]
+        wait_ms = [statistics.fmean(part[2] for part in step) for step in by_step]
+        sent = [part[3] for part in own]
+        progress.step_ms += step_ms
+        progress.wait_ms += wait_ms
+        progress.bytes_sent += sum(sent)
+        progress.train_seconds += max(sum(part[1] for part in process) for process in processes) / 1000
+        done = self.engine.step
+        self.log(
+            {
+                "kind": "train",
+                "step": done,
+                "train_loss": _mean(losses),
+                "lr": self.engine.lr,
+                "bytes_sent_per_step": statistics.fmean(sent),
+                "train_seconds": progress.train_seconds,
+                "step_ms": statistics.median(step_ms),
+                "wait_ms": statistics.median(wait_ms),
+                "samples_per_second": 1000 * self.task.samples_per_step / statistics.fmean(step_ms),
+            }
+        )
+        return self._diverged(done - len(losses), losses)
+
+    def _diverged(self, before: int, losses: list[float]) -> int | None:
+        """The first step (from 0) of a run of non-finite losses that has become too long."""
+        for offset, loss in enumerate(losses):
+            self.progress.not_finite = 0 if math.isfinite(loss) else self.progress.not_finite + 1
+            if self.progress.not_finite >= max(1, self.settings.diverged_patience):
+                return before + offset - self.progress.not_finite + 1
+        return None
+
+    def _evaluate(self) -> tuple[dict[str, float], float]:
+        """Metrics of the averaged model, and how far the workers are apart; one more point of the curve."""
+        start = self.engine.clock.mark()
+        metrics = self.evaluator.averaged_model()
+        distance = consensus_distance(self.engine)
+        self._count_evaluation(start)
+        done, progress = self.engine.step, self.progress
+        values = {**metrics, "consensus_distance": distance}
+        progress.curve.append({"step": done, "seconds": progress.train_seconds, "values": values})
+        name, sign = self.task.primary_metric, 1 if self.task.lower_is_better else -1
+        if not progress.best or sign * metrics[name] < sign * progress.best["metrics"][name]:
+            progress.best = {"step": done, "metrics": metrics}
+        self.log({"kind": "eval", "step": done, **values, "train_seconds": progress.train_seconds})
+        return metrics, distance
+
+    def _count_evaluation(self, start: Any) -> None:
+        self.engine.clock.settle()
+        self.progress.eval_seconds += self.engine.clock.seconds(start, self.engine.clock.mark())
+
+    def _finish(self) -> Outcome:
+        """The final evaluation: the averaged model, and the mean over the workers' own models."""
+        if self.progress.curve and self.progress.curve[-1]["step"] == self.engine.step:
+            self.progress.curve.pop()
+        metrics, distance = self._evaluate()
+        start = self.engine.clock.mark()
+        local = self.evaluator.local_models()
+        self._count_evaluation(start)
+        self.log({"kind": "eval", "step": self.engine.step, **local})
+        return Outcome("ok", self.engine.step, metrics={**metrics, **local}, consensus_distance=distance)
+
+    def _save(self) -> None:
+        self._read()
+        self.checkpoints.save(self.engine.step, {"engine": self.engine.state_dict(), "progress": vars(self.progress)})
+
+
+def _due(step: int, every: int) -> bool:
+    return every > 0 and step % every == 0
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)  # not fmean, which refuses infinities of both signs
+
+
+def to_device(batch: Any, device: torch.device) -> dict[str, Tensor]:
+    """The batch's tensors on the device."""
+    return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}

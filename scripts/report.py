@@ -1,0 +1,70 @@
+"""Tables and curves from record files alone: one table a task and scale, on the terminal, as Markdown and as CSV.
+
+python -m scripts.report                                       # results/records -> tables, figures and README
+python -m scripts.report records=runs/mine tables=out figures=out readme=null
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from decent_core.compare import compare, read_published
+from decent_core.record import read_all, write_atomically
+from scripts.cli import ROOT, options, run_main
+from scripts.figures import draw_curves
+from scripts.tables import Report, make_reports, metric_label
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where records are read and results are written; relative paths count from the working directory."""
+
+    records: str = "results/records"
+    tables: str = "results/tables"
+    figures: str = "results/figures"
+    readme: str | None = "README.md"
+
+
+def main(arguments: list[str]) -> int:
+    """Write and show everything that the records hold."""
+    chosen = options(Options, arguments, __doc__ or "")
+    reports = publish([Path(chosen.records)], Path(chosen.tables), Path(chosen.figures))
+    if not reports:
+        raise ValueError(f"records={chosen.records}: no record there; make reproduce, or a training run, writes some")
+    for report in reports:
+        report.show(Console())
+    if chosen.readme is not None:
+        update_readme(Path(chosen.readme), reports, Path(chosen.figures))
+    return 0
+
+
+def publish(records: Sequence[Path], tables: Path, figures: Path) -> list[Report]:
+    """Write `<task>-<scale>.md`, `.csv` and `.png` for the records in files or folders; returns what was written."""
+    found = [record for path in records for record in read_all(path)]
+    reports = make_reports(compare(found), read_published(ROOT / "results" / "published.csv"))
+    for report in reports:
+        write_atomically(tables / f"{report.name}.md", report.markdown())
+        write_atomically(tables / f"{report.name}.csv", report.frame().to_csv(index=False, lineterminator="\n"))
+        draw_curves(report.rows, figures / f"{report.name}.png", report.title, metric_label(report.metric))
+    return reports
+
+
+def update_readme(path: Path, reports: Sequence[Report], figures: Path) -> None:
+    """Put picture and table of each report between its markers, where the text has them."""
+    before = text = path.read_text()
+    for report in reports:
+        begin, end = f"<!-- results:{report.name} -->", f"<!-- /results:{report.name} -->"
+        image = os.path.relpath(figures / f"{report.name}.png", path.parent)
+        block = f"{begin}\n\n![Curves of {report.title}]({image})\n\n{report.markdown()}\n{end}"
+        head, found, rest = text.partition(begin)
+        if found:
+            text = head + block + rest.partition(end)[2]
+    if text != before:
+        write_atomically(path, text)
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,79 @@
+"""Run all experiments that exist at a scale, several at once, and show the table.
+
+python -m scripts.reproduce scale=tiny seeds=3
+
+Started again, it leaves out what is finished and continues what was stopped. A run that fails is named at the end, and
+the others go on; the exit status is then 1.
+"""
+
+import os
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+from rich.console import Console
+
+from scripts.children import Child, run_children
+from scripts.cli import options, run_main
+from scripts.compose import NoSuchRecipe, choices
+from scripts.config import load
+from scripts.report import publish
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is run, and where the runs and the results go."""
+
+    scale: str = "tiny"
+    seeds: int = 1  # seeds 1 to this
+    experiments: str = "*"  # pattern of names, as in conf/experiment
+    jobs: int | None = None  # runs at once, one thread each; null: one a core
+    runs: str = "runs/reproduce"
+    results: str = "results/local"
+
+
+def main(arguments: list[str]) -> int:
+    """Run what is missing, then write and show tables and curves."""
+    chosen = options(Options, arguments, __doc__ or "")
+    rows = plan(chosen)
+    jobs = min(len(rows), chosen.jobs or os.cpu_count() or 1)
+    failures = run_children(rows, jobs)
+    console = Console()
+    results = Path(chosen.results)
+    for report in publish([row.record for row in rows if row.outcome()], results, results):
+        report.show(console)
+        console.print(f"{results / report.name}.md, .csv and .png", soft_wrap=True, highlight=False)
+    for row in failures:
+        console.print(f"\n{row.name} failed; the end of {row.log}:", style="bold red", soft_wrap=True)
+        console.print(row.log_tail(), markup=False, highlight=False, soft_wrap=True)
+    return 1 if failures else 0
+
+
+def plan(chosen: Options) -> list[Child]:
+    """All experiments with a recipe at the scale, one row a seed."""
+    if chosen.scale not in choices("scale"):
+        load([f"scale={chosen.scale}"])
+    if chosen.scale == "paper":
+        raise ValueError("scale=paper: each row takes a cluster; the first line of a file in conf/experiment starts it")
+    names = [name for name in choices("experiment") if fnmatch(name, chosen.experiments)]
+    if not names:
+        raise ValueError(f"experiments={chosen.experiments}: matches none of {', '.join(choices('experiment'))}")
+    return [row for name in names for row in _rows_of(name, chosen)]
+
+
+def _rows_of(experiment: str, chosen: Options) -> list[Child]:
+    rows = []
+    for seed in range(1, chosen.seeds + 1):
+        overrides = [f"experiment={experiment}", f"scale={chosen.scale}", f"seed={seed}"]
+        try:
+            config = load(overrides)
+        except NoSuchRecipe:
+            return []
+        name = f"{experiment}-s{seed}"
+        folder = Path(chosen.runs) / chosen.scale / f"{name}-{config.config_hash[:8]}"  # a changed config is a new run
+        rows.append(Child(name, tuple(overrides), folder, config.config_hash, config.trainer.steps))
+    return rows
+
+
+if __name__ == "__main__":
+    run_main(main)

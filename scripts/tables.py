@@ -1,0 +1,231 @@
+"""Tables of a task at a scale, from compared records: Markdown, terminal, data frame."""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import pandas
+from rich.console import Console
+
+from decent_core import compare
+from decent_core.compare import Catalogue, Interval, Published, Row
+
+MIB = 2**20
+NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The rows of one task at one scale beside what was published for them."""
+
+    task: str
+    scale: str
+    rows: list[Row]
+    base: Row | None  # the row that differences are taken to
+    published: Catalogue
+
+    @property
+    def name(self) -> str:
+        return f"{self.task}-{self.scale}"
+
+    @property
+    def metric(self) -> str:
+        return self.rows[0].metric
+
+    @property
+    def title(self) -> str:
+        """Task and scale, and the sizes that all rows share."""
+        config = [row.first.config for row in self.rows]
+        sizes = [
+            (f"{config[0]['world_size']} workers", [c["world_size"] for c in config]),
+            (f"nodes of {config[0]['local_size']}", [c["local_size"] for c in config]),
+            (f"{config[0]['trainer']['steps']} steps", [c["trainer"]["steps"] for c in config]),
+        ]
+        shared = [text for text, values in sizes if values[0] is not None and all(v == values[0] for v in values)]
+        return f"{self.task}, scale {self.scale}: {', '.join(shared)}"
+
+    def header(self) -> list[str]:
+        """Column names; the first column is text, the others are numbers."""
+        return [
+            "run",
+            "seeds",
+            metric_label(self.metric),
+            "local models",
+            "consensus distance",
+            "MiB sent a step",
+            "training seconds",
+            "difference to All-Reduce",
+            "published",
+        ]
+
+    def cells(self) -> list[list[str]]:
+        """The table's body as text."""
+        return [
+            [
+                row.label,
+                _seeds(row),
+                _number(row.interval(self.metric), 4),
+                _number(row.interval(f"local_{self.metric}"), 4),
+                _number(row.interval("consensus_distance"), 3),
+                _number(row.interval("bytes_sent_per_step"), 2, MIB),
+                _number(row.interval("train_seconds"), 1),
+                "baseline" if row is self.base else self._difference(row),
+                _published(compare.published_value(self.published, row)),
+            ]
+            for row in self.rows
+        ]
+
+    def difference(self, row: Row) -> Interval | None:
+        """The row's primary metric less the baseline's."""
+        return None if self.base in (None, row) else compare.difference(row, self.base, self.metric)
+
+    def notes(self) -> list[str]:
+        """What a reader must know to read the numbers."""
+        return [
+            self._about_values(),
+            self._about_intervals(),
+            self._about_time(),
+            *self._about_published(),
+            *self._origin(),
+        ]
+
+    def markdown(self) -> str:
+        """Title, table and notes."""
+        lines = [self.header(), ["---"] + ["---:"] * (len(self.header()) - 1), *self.cells()]
+        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return f"**{self.title}**\n\n{table}\n\n" + "\n".join(f"- {note}" for note in self.notes()) + "\n"
+
+    def show(self, console: Console) -> None:
+        """Title, table and notes on a terminal; columns that say nothing are left out, none is ever cut."""
+        columns = [(name, cells) for name, *cells in zip(self.header(), *self.cells(), strict=True)]
+        lines = [_aligned(name, cells) for name, cells in columns if set(cells) not in ({"1"}, {NOTHING})]
+        depth = max(len(column) for column in lines) - len(self.rows)
+        padded = [[" " * len(column[0])] * (depth + len(self.rows) - len(column)) + column for column in lines]
+        gap = "  " if sum(len(column[0]) + 2 for column in lines) - 2 <= console.width else " "
+        console.print(self.title, style="bold", highlight=False)
+        for number, line in enumerate(zip(*padded, strict=True)):
+            console.print(gap.join(line), style="dim" if number < depth else "", soft_wrap=True, highlight=False)
+        for note in self.notes():
+            console.print(f"- {note}", highlight=False, markup=False)
+
+    def frame(self) -> pandas.DataFrame:
+        """All numbers of the table unrounded, a line a row."""
+        return pandas.DataFrame([self._values(row) for row in self.rows])
+
+    def _values(self, row: Row) -> dict[str, Any]:
+        first = row.first
+        keys = ("task", "scale", "experiment", "method", "optimizer", "topology", "engine", "world_size", "source")
+        values = {"run": row.label, **{key: getattr(first, key) for key in keys}, "seeds": len(row.runs)}
+        values |= {status: row.missed.get(status, 0) for status in ("diverged", "failed", "preempted")}
+        intervals = {
+            name: row.interval(name)
+            for name in (
+                self.metric,
+                f"local_{self.metric}",
+                "consensus_distance",
+                "bytes_sent_per_step",
+                "train_seconds",
+            )
+        } | {"difference_to_allreduce": self.difference(row)}
+        for name, found in intervals.items():
+            values[name] = found.mean if found else None
+            values[f"{name}_half_width"] = found.half_width if found else None
+        published = compare.published_value(self.published, row)
+        return values | {"published": published.value if published else None}
+
+    def _difference(self, row: Row) -> str:
+        found = self.difference(row)
+        if found is None:
+            return NOTHING
+        if found.half_width is None:
+            return f"{found.mean:+.4f}" + ("" if self._single else " (single run)")
+        seeds = "" if found.n == len(row.runs) else f" ({found.n} seeds)"
+        return f"{found.mean:+.4f} ± {found.half_width:.4f}{seeds}"
+
+    @property
+    def _single(self) -> bool:
+        return all(len(row.runs) <= 1 for row in self.rows)
+
+    def _about_values(self) -> str:
+        return (
+            f"{metric_label(self.metric).capitalize()}: of the averaged model, and the mean over the workers' own "
+            "models. Consensus distance: root mean square of the workers' distances to their mean. "
+            "MiB sent: mean over workers; All-Reduce is counted as a ring."
+        )
+
+    def _about_intervals(self) -> str:
+        if self._single:
+            return "Every row is a single run: a difference comes without an interval and may be chance."
+        return "±: half the width of the 95 % Student-t interval over seeds; differences are paired by seed."
+
+    def _about_time(self) -> str:
+        note = "Training seconds count training steps alone, not evaluation."
+        if any(row.first.engine == "virtual" for row in self.rows):
+            note += " With engine=virtual all workers share one process: the seconds compare arithmetic, not networks."
+        return note
+
+    def _about_published(self) -> list[str]:
+        entries = [compare.published_value(self.published, row) for row in self.rows]
+        names: dict[str, list[str]] = {}
+        for entry in entries:
+            if entry is not None and entry.value is None and entry.name not in names.setdefault(entry.note, []):
+                names[entry.note].append(entry.name)
+        notes = [f"Published, {' and '.join(which)}: {note}." for note, which in names.items()]
+        for reference in self.published.get((self.task, "", "", ""), []):
+            if reference.metric == self.metric:
+                notes.append(f"Published, not for one of the rows: {reference.value:g}, {reference.note}.")
+        if self.scale != "paper" and (notes or any(entries)):
+            notes.append(
+                f"Numbers of scale {self.scale} cannot be compared with published ones: other data, other model."
+            )
+        return notes
+
+    def _origin(self) -> list[str]:
+        origins = {
+            f"{(record.git_commit or 'unknown')[:10]}{' with uncommitted changes' if record.git_dirty else ''}, "
+            f"{record.device}, torch {record.versions.get('torch', '?')}"
+            for row in self.rows
+            for record in row.records
+        }
+        return [f"Run with commit {origin}." for origin in sorted(origins)]
+
+
+def make_reports(rows: Sequence[Row], published: Catalogue) -> list[Report]:
+    """A report for each task and scale among rows in the order of `compare`."""
+    groups = groupby(rows, key=lambda row: (row.first.task, row.first.scale))
+    return [
+        Report(task, scale, rows, compare.baseline(rows), published)
+        for (task, scale), rows in ((key, list(group)) for key, group in groups)
+    ]
+
+
+def metric_label(metric: str) -> str:
+    """`val_loss` -> `validation loss`."""
+    return metric.replace("val_", "validation ").replace("_", " ")
+
+
+def _aligned(name: str, cells: Sequence[str]) -> list[str]:
+    """Header, over as many lines as it needs, and cells, all of one width: the first column to the left."""
+    width = max(6, *(len(text) for text in (*name.split(), *cells)))
+    header = textwrap.wrap(name, width, break_on_hyphens=False)
+    return [text.ljust(width) if name == "run" else text.rjust(width) for text in (*header, *cells)]
+
+
+def _seeds(row: Row) -> str:
+    missed = [f"{count} {status}" for status, count in sorted(row.missed.items())]
+    return " + ".join([str(len(row.runs)), *missed])
+
+
+def _number(found: Interval | None, digits: int, unit: float = 1) -> str:
+    if found is None:
+        return NOTHING
+    mean = f"{found.mean / unit:.{digits}f}"
+    return mean if not found.half_width else f"{mean} ± {found.half_width / unit:.{digits}f}"
+
+
+def _published(entry: Published | None) -> str:
+    if entry is None or entry.value is None:
+        return NOTHING
+    return f"{entry.value:g}" + (f" ± {entry.plus_minus:g}" if entry.plus_minus is not None else "")

@@ -1,0 +1,41 @@
+"""Train one configuration and write its record.
+
+    python -m scripts.train task=gpt2 optimizer=accum_adamw method=awc topology=aer engine=virtual world_size=8 local_size=4
+    torchrun --nproc-per-node=4 -m scripts.train task=gpt2 method=awc topology=ring engine=distributed
+
+The last line of standard output is the record's path. Exit status: 0 finished, 1 failed, 2 a mistake in the
+configuration, 3 the loss diverged, 75 stopped by a signal after saving a checkpoint (start again to continue).
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from decent_core.signals import StopRequest
+from scripts.cli import run_main
+from scripts.config import RunConfig, load
+from scripts.help import wanted_help
+
+EXIT_STATUS = {"ok": 0, "failed": 1, "diverged": 3, "preempted": 75}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """One training run; returns the exit status."""
+    if wanted_help(arguments, __doc__):
+        return 0
+    stop = StopRequest().listen()
+    config = load(arguments)
+    from scripts.run import Run  # torch is imported only for a configuration that is right
+
+    with Run(config, stop) as run:
+        record, path = run.train()
+    if run.is_main:
+        if record.message:
+            print(f"{record.status}: {record.message}", file=sys.stderr)
+        print(path)
+    return EXIT_STATUS[record.status]
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,44 @@
+"""Values against dataclasses: one message that names the key, what was given and what works."""
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+Settings = TypeVar("Settings")
+
+
+def no_such(kind: str, given: str, known: Iterable[str]) -> str:
+    """`no such key; did you mean lr?`, or all that there is if nothing is close."""
+    names = sorted(set(known))
+    close = difflib.get_close_matches(given, names, n=1)
+    return f"no such {kind}; " + (f"did you mean {close[0]}?" if close else f"choose one of {', '.join(names)}")
+
+
+def validated(cls: type[Settings], values: Mapping[str, Any], prefix: str = "") -> Settings:
+    """An instance of dataclass `cls`; raises ValueError for an unknown or missing key or a value of another type."""
+    keys = [field.name for field in fields(cls) if field.init]  # type: ignore[arg-type]
+    for key in values:
+        if key not in keys:
+            raise ValueError(f"{prefix}{key}: {no_such('key', key, keys)}")
+    try:
+        return TypeAdapter(cls).validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        raise ValueError("; ".join(_readable(error, prefix))) from None
+
+
+def _readable(error: ValidationError, prefix: str) -> list[str]:
+    """A text for each key; what the alternatives of a union say is joined."""
+    texts: dict[str, list[str]] = {}
+    for problem in error.errors(include_url=False):
+        if problem["type"] == "value_error":  # raised by the dataclass itself, complete as it is
+            texts[str(problem["ctx"]["error"])] = []
+        elif problem["type"] == "missing":
+            texts.setdefault(f"{prefix}{problem['loc'][0]}", []).append("a value is missing")
+        else:
+            key = f"{prefix}{problem['loc'][0]}={json.dumps(problem['input'])}"
+            texts.setdefault(key, []).append(problem["msg"][0].lower() + problem["msg"][1:])
+    return [f"{key}: {' or '.join(said)}" if said else key for key, said in texts.items()]

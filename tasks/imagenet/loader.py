@@ -1,0 +1,87 @@
+"""Decodes batches in processes of their own, ahead of the training step that needs them."""
+
+import logging
+import math
+import multiprocessing
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tasks.imagenet.decode import Decoded, Reader, decode, start
+from tasks.imagenet.settings import Settings
+
+log = logging.getLogger(__name__)
+
+#: the parts of a batch that is being decoded, and its labels [B]
+Ordered = tuple[list[Future[Decoded]], np.ndarray]
+
+
+class Decoder:
+    """Decoding processes, and the count of what they could not read. The processes start with the first batch."""
+
+    def __init__(self, settings: Settings, readers: dict[str, Reader]) -> None:
+        self._settings, self._readers = settings, readers
+        self.corrupt: dict[str, str] = {}  # image -> why it could not be read
+
+    @cached_property
+    def _pool(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["tasks.imagenet.decode"])  # torchvision is imported once, not in each process
+        arguments = (self._settings, self._readers)
+        return ProcessPoolExecutor(self._settings.decode_processes, context, initializer=start, initargs=arguments)
+
+    def order(self, split: str, references: Sequence[Any], labels: np.ndarray, seeds: np.ndarray) -> Ordered:
+        """Begin to decode a batch, shared out over all processes."""
+        size = math.ceil(len(references) / self._settings.decode_processes)
+        parts = range(0, len(references), size)
+        return [
+            self._pool.submit(decode, split, references[first : first + size], seeds[first : first + size].tolist())
+            for first in parts
+        ], labels
+
+    def receive(self, ordered: Ordered) -> dict[str, Tensor]:
+        """Wait for a batch, {images, labels}. Images that can't be read are left out, named on the log, and counted.
+
+        ValueError if there have been more of them than `task.max_corrupt`, or if nothing of the batch is left.
+        """
+        futures, labels = ordered
+        parts = [future.result() for future in futures]
+        for name, reason in (problem for part in parts for problem in part.corrupt):
+            self._count(name, reason)
+        size = len(parts[0].kept) + len(parts[0].corrupt)
+        kept = [number * size + index for number, part in enumerate(parts) for index in part.kept]
+        if not kept:
+            raise ValueError(f"No image of a batch of {len(labels)} can be read: {self._newest()}.")
+        pixels = np.concatenate([part.pixels for part in parts if part.kept])
+        # Channels stay last in memory, where a channels-last model wants them.
+        return {"images": torch.from_numpy(pixels).permute(0, 3, 1, 2), "labels": torch.from_numpy(labels[kept])}
+
+    def drop(self, ordered: Ordered) -> None:
+        """Forget a batch that nobody will ask for."""
+        for future in ordered[0]:
+            future.cancel()
+
+    def close(self) -> None:
+        """End the processes; what was ordered is dropped."""
+        if "_pool" in self.__dict__:
+            self._pool.shutdown(cancel_futures=True)
+
+    def _count(self, name: str, reason: str) -> None:
+        if name in self.corrupt:
+            return
+        self.corrupt[name] = reason
+        limit = self._settings.max_corrupt
+        log.warning("unreadable image %d (task.max_corrupt=%d): %s: %s", len(self.corrupt), limit, name, reason)
+        if len(self.corrupt) > limit:
+            raise ValueError(
+                f"{len(self.corrupt)} images can't be read, more than task.max_corrupt={limit} allows; the last is "
+                f"{self._newest()}. Repair the data set, or allow more."
+            )
+
+    def _newest(self) -> str:
+        return ": ".join(list(self.corrupt.items())[-1])

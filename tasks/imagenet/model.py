@@ -1,0 +1,47 @@
+"""The networks: torchvision's ResNet-50, and a small residual network of torchvision's blocks for small images."""
+
+from collections import OrderedDict
+
+from torch import nn
+from torchvision.models import resnet50
+from torchvision.models.resnet import BasicBlock
+
+from tasks.imagenet.settings import Settings
+
+
+def build_model(settings: Settings, classes: int) -> nn.Module:
+    """[B, C, H, W] normalised images -> [B, classes] logits, weights drawn from torch's global generator."""
+    if settings.model == "resnet50":
+        return resnet50(num_classes=classes)
+    assert settings.blocks is not None
+    assert settings.width is not None
+    return small_resnet(len(settings.mean), settings.blocks, settings.width, classes)
+
+
+def small_resnet(channels: int, blocks: tuple[int, ...], width: int, classes: int) -> nn.Sequential:
+    """A 3 x 3 stem of stride 2 with `width` channels, then stages of `blocks[i]` basic blocks with width * 2^i channels.
+
+    He et al. 2016 (arXiv 1512.03385, section 4.2) have stride 1 in the stem; 2 costs a quarter and fits one CPU core.
+    """
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    layers["stem"] = nn.Conv2d(channels, width, kernel_size=3, stride=2, padding=1, bias=False)
+    layers["norm"] = nn.BatchNorm2d(width)
+    layers["relu"] = nn.ReLU(inplace=True)
+    for index, count in enumerate(blocks):
+        layers[f"stage{index + 1}"] = _stage(width * 2 ** max(0, index - 1), width * 2**index, count)
+    layers["pool"] = nn.AdaptiveAvgPool2d(1)
+    layers["flatten"] = nn.Flatten()
+    layers["head"] = nn.Linear(width * 2 ** (len(blocks) - 1), classes)
+    network = nn.Sequential(layers)
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):  # as torchvision initialises its own
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    return network
+
+
+def _stage(inputs: int, outputs: int, count: int) -> nn.Sequential:
+    if inputs == outputs:
+        return nn.Sequential(*(BasicBlock(outputs, outputs) for _ in range(count)))
+    shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, kernel_size=1, stride=2, bias=False), nn.BatchNorm2d(outputs))
+    first = BasicBlock(inputs, outputs, stride=2, downsample=shortcut)
+    return nn.Sequential(first, *(BasicBlock(outputs, outputs) for _ in range(count - 1)))
