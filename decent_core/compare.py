@@ -78,13 +78,13 @@ def compare(records: Iterable[Record]) -> list[Row]:
 
     Of several records of one configuration and seed the last finished one counts, or else the last one.
     """
-    latest: dict[tuple[str, str], Record] = {}
+    latest: dict[tuple, Record] = {}
     for record in sorted(records, key=lambda record: (record.status in ("ok", "diverged"), record.started_at)):
-        latest[record.source, record.config_hash] = record
-    groups: dict[tuple[str, ...], list[Record]] = defaultdict(list)
+        latest[*_named(record), record.config_hash] = record
+    groups: dict[tuple, list[Record]] = defaultdict(list)
     for record in latest.values():
         of_any_seed = config_hash(record.config, WITHOUT_EFFECT | {"seed"})
-        groups[record.source, record.task, record.scale, of_any_seed].append(record)
+        groups[*_named(record), of_any_seed].append(record)
     rows = [_row(sorted(group, key=lambda record: record.seed)) for group in groups.values()]
     seen = Counter((row.first.task, row.first.scale, row.label) for row in rows)
     rows = [
@@ -94,6 +94,11 @@ def compare(records: Iterable[Record]) -> list[Row]:
         for row in rows
     ]
     return sorted(rows, key=_order)
+
+
+def _named(record: Record) -> tuple[str | None, ...]:
+    """What sets rows apart even where the configurations are the same."""
+    return record.source, record.task, record.scale, record.experiment
 
 
 def _order(row: Row) -> tuple[str, str, bool, str, str]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
@@ -37,13 +38,15 @@ def compose(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, str | N
         group, name = override.key_or_group, str(override.value())
         if name not in choices(group):
             raise ValueError(f"{group}={name}: {no_such(group, name, choices(group))}")
-    skeleton, _ = _hydra(groups)
+    lines = [re.sub("^experiment=", f"{EXPERIMENT}=", str(override.input_line)) for override in groups]
+    values, names = deepcopy(_hydra(CONF, tuple(lines)))
     for override in parsed:
-        _check_key(override.key_or_group, skeleton)
-    composed, names = _hydra(parsed)
-    if missing := sorted(OmegaConf.missing_keys(composed)):
+        _check_key(override.key_or_group, values)
+        if override not in groups:
+            OmegaConf.update(values, override.key_or_group, override.value(), merge=False)
+    if missing := sorted(OmegaConf.missing_keys(values)):
         raise ValueError(f"{missing[0]}: no value is set for this choice; give {missing[0]}=VALUE")
-    return {str(key): value for key, value in _plain(composed).items() if key != "scale"}, names
+    return {str(key): value for key, value in _plain(values).items() if key != "scale"}, names
 
 
 @cache
@@ -86,13 +89,14 @@ def _parse(overrides: Sequence[str]) -> list[Override]:
     return parsed
 
 
-def _hydra(overrides: Sequence[Override]) -> tuple[DictConfig, dict[str, str | None]]:
-    lines = [re.sub("^experiment=", f"{EXPERIMENT}=", str(override.input_line)) for override in overrides]
-    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+@cache
+def _hydra(conf: Path, groups: tuple[str, ...]) -> tuple[DictConfig, dict[str, str | None]]:
+    """The values of these choices, before any key is overridden, and the name chosen in each group."""
+    with hydra.initialize_config_dir(str(conf), version_base="1.3"):
         try:
-            composed = hydra.compose("config", lines, return_hydra_config=True)
+            composed = hydra.compose("config", list(groups), return_hydra_config=True)
         except HydraException as error:
-            raise _explained(_first_line(error), lines) from None
+            raise _explained(_first_line(error), groups) from None
     names = dict(composed.hydra.runtime.choices)
     names["experiment"] = names.pop(EXPERIMENT)
     OmegaConf.set_struct(composed, False)
@@ -100,17 +104,17 @@ def _hydra(overrides: Sequence[Override]) -> tuple[DictConfig, dict[str, str | N
     return composed, names
 
 
-def _explained(message: str, overrides: list[str]) -> ValueError:
+def _explained(message: str, groups: Sequence[str]) -> ValueError:
     recipe = message.partition("'recipe/")[2].rstrip("'")
     if not recipe:
-        return ValueError(f"{' '.join(overrides)}: {message}")
+        return ValueError(f"{' '.join(groups)}: {message}")
     task, scale = recipe.split("/")
     there = sorted(path.stem for path in (CONF / "recipe" / task).glob("*.yaml"))
     return NoSuchRecipe(f"scale={scale}: task={task} has no recipe at this scale; it has {', '.join(there)}")
 
 
-def _check_key(key: str, skeleton: DictConfig) -> None:
-    node: Any = _plain(skeleton)
+def _check_key(key: str, values: DictConfig) -> None:
+    node: Any = _plain(values)
     path = ""
     for part in key.split("."):
         if not isinstance(node, Mapping):

@@ -1,12 +1,14 @@
 """Derives the embedded data again (all of it without a name): python -m scripts.derive_assets [NAME ...]"""
 
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from scripts.cli import run_main
 from tasks.assets import derive_help, derive_images, derive_text
 
 #: asset -> the function that writes it
-ASSETS = {
+ASSETS: dict[str, Callable[[], Path]] = {
     "fashion_mnist_12k": derive_images.fashion_mnist_12k,
     "sotu": derive_text.sotu,
     "gpt2_bpe": derive_text.gpt2_bpe,

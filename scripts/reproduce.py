@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from decent_core.record import write_atomically
 from scripts.children import Child, run_children
 from scripts.cli import options, run_main
 from scripts.compose import NoSuchRecipe, choices
@@ -30,6 +31,7 @@ class Options:
     jobs: int | None = None  # runs at once, one thread each; null: one a core
     runs: str = "runs/reproduce"
     results: str = "results/local"
+    keep: str | None = None  # folder into which the records are copied, for committing
 
 
 def main(arguments: list[str]) -> int:
@@ -42,7 +44,10 @@ def main(arguments: list[str]) -> int:
     results = Path(chosen.results)
     for report in publish([row.record for row in rows if row.outcome()], results, results):
         report.show(console)
-        console.print(f"{results / report.name}.md, .csv and .png", soft_wrap=True, highlight=False)
+        console.print(f"Written: {results / report.name}.md, .csv and .png", soft_wrap=True, highlight=False)
+    for row in rows if chosen.keep else []:
+        if row.outcome() in ("ok", "diverged"):
+            write_atomically(Path(str(chosen.keep)) / chosen.scale / row.name / "record.json", row.record.read_bytes())
     for row in failures:
         console.print(f"\n{row.name} failed; the end of {row.log}:", style="bold red", soft_wrap=True)
         console.print(row.log_tail(), markup=False, highlight=False, soft_wrap=True)
@@ -51,14 +56,17 @@ def main(arguments: list[str]) -> int:
 
 def plan(chosen: Options) -> list[Child]:
     """All experiments with a recipe at the scale, one row a seed."""
-    if chosen.scale not in choices("scale"):
-        load([f"scale={chosen.scale}"])
     if chosen.scale == "paper":
-        raise ValueError("scale=paper: each row takes a cluster; the first line of a file in conf/experiment starts it")
+        raise ValueError(
+            "scale=paper: a row takes a cluster; one starts with torchrun --nnodes=4 --nproc-per-node=4 "
+            "-m scripts.train experiment=NAME engine=distributed scale=paper"
+        )
     names = [name for name in choices("experiment") if fnmatch(name, chosen.experiments)]
-    if not names:
-        raise ValueError(f"experiments={chosen.experiments}: matches none of {', '.join(choices('experiment'))}")
-    return [row for name in names for row in _rows_of(name, chosen)]
+    rows = [row for name in names for row in _rows_of(name, chosen)]
+    if not rows:
+        there = ", ".join(choices("experiment"))
+        raise ValueError(f"experiments={chosen.experiments}: none of {there} fits and exists at scale={chosen.scale}")
+    return rows
 
 
 def _rows_of(experiment: str, chosen: Options) -> list[Child]:

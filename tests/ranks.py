@@ -52,10 +52,13 @@ class Ranks:
         for _, sender in pipes:
             sender.close()
 
-    def collect(self, seconds: float) -> list[tuple[bool, Any]]:
-        """(succeeded, value or traceback) of every rank; kills what is left after `seconds`."""
+    def collect(self, seconds: float, waited_for: int | None = None) -> list[tuple[bool, Any]]:
+        """(succeeded, value or traceback) of every rank; kills what is left after `seconds`.
+
+        `waited_for`: only the first so many ranks are waited for.
+        """
         outcomes: list[tuple[bool, Any]] = [(False, f"no answer within {seconds:g} s")] * len(self.processes)
-        end, open_ = time.monotonic() + seconds, dict(enumerate(self.receivers))
+        end, open_ = time.monotonic() + seconds, dict(enumerate(self.receivers[:waited_for]))
         while open_ and (left := end - time.monotonic()) > 0:
             for receiver in wait(list(open_.values()), left):
                 rank = self.receivers.index(receiver)

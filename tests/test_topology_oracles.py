@@ -153,14 +153,14 @@ def test_equistatic_and_random_match_depend_on_the_seed_alone():
 
 
 def test_random_match_pairs_everybody_afresh_each_round():
-    for n in (8, 9):
+    for n in (12, 13):
         t = topology.build("random_match", n)
         matrices = [t.matrix(step) for step in range(50)]
         for weights in matrices:
             np.testing.assert_array_equal(weights, weights.T)
             assert sorted(np.diag(weights).tolist()) == [0.5] * (n // 2 * 2) + [1.0] * (n % 2)
-        assert len({weights.tobytes() for weights in matrices}) > 40
-        pairs = np.mean([topology.build("random_match", n, seed=s).matrix(0) for s in range(400)], axis=0)
+        assert len({weights.tobytes() for weights in matrices}) == 50
+        pairs = np.mean([topology.build("random_match", n, seed=seed).matrix(0) for seed in range(400)], axis=0)
         off = pairs[~np.eye(n, dtype=bool)]
         expected = 0.5 * (n // 2) / (n * (n - 1) / 2)
         assert off == pytest.approx(np.full(off.shape, expected), abs=0.06)
@@ -179,7 +179,7 @@ def test_push_exp_keeps_the_sum_and_says_that_it_pushes():
         assert t.push
         for step in range(t.period):
             np.testing.assert_allclose(t.matrix(step).sum(axis=0), 1, rtol=0, atol=1e-12)
-            assert 2**step % n in t.round(step).plan(0).sends or n == 2
+            assert np.flatnonzero(t.matrix(step)[:, 0]).tolist() == [0, 2**step]
     assert not topology.build("one_peer_exp", 4).push
 
 
@@ -192,7 +192,7 @@ def test_single_worker_keeps_everything():
             assert t.round(0).bytes_sent(100.0).tolist() == [0.0]
 
 
-@pytest.mark.parametrize("name", ["complete", "ring", "one_peer_exp", "random_match", "base_k", "torus", "grid"])
+@pytest.mark.parametrize("name", ["complete", "one_peer_exp", "random_match", "base_k"])
 def test_rounds_of_a_million_workers_need_no_matrix(name):
     t = topology.build(name, 10**6)
     sent = t.round(0).bytes_sent(4.0)

@@ -90,7 +90,8 @@ class ToyTask:
         return self.validation
 
     def evaluate(self, model: nn.Module, batch) -> tuple[float, int]:
-        return float(self.loss_sum(model, {**batch, "used": torch.tensor([True])})), len(batch["x"])
+        loss = self.loss_sum(model, {**batch, "used": torch.tensor([True])})
+        return loss.item(), len(batch["x"])
 
     def summarise(self, parts) -> dict[str, float]:
         return {"val_loss": sum(loss for loss, _ in parts) / sum(count for _, count in parts)}

@@ -58,6 +58,10 @@ class Engine:
     ):
         self.world, self.method, self.topology, self.settings, self.seed = world, method, topology, settings, seed
         self.learning_rate = learning_rate
+        if topology.push and not method.takes_push:
+            raise ValueError(
+                f"method {method.name} averages with doubly stochastic rounds; topology {topology.name} is column-stochastic"
+            )
         if settings.channels_last:
             model.to(memory_format=torch.channels_last)
         _check_equal_structure(model, world)

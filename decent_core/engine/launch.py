@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -79,12 +80,12 @@ def join(launch: Launch, device: torch.device, timeout_seconds: float) -> None:
 
 
 def workers_per_node() -> list[int]:
-    """How many workers each node holds, in rank order, from the host names of all ranks.
+    """How many workers each node holds, in rank order, from the names of all ranks' nodes.
 
     Raises ValueError, on every rank, if a node's ranks are not consecutive.
     """
     hosts: list[str | None] = [None] * dist.get_world_size()
-    dist.all_gather_object(hosts, socket.gethostname())
+    dist.all_gather_object(hosts, os.environ.get("SLURMD_NODENAME") or socket.gethostname())
     runs: list[tuple[str | None, int]] = []
     for host in hosts:
         if runs and runs[-1][0] == host:
@@ -109,6 +110,7 @@ def _first_host(launch: Launch) -> str:
 
 
 def _port_of_job() -> int:
-    """One port for all ranks of a job, and another for another job on the same host."""
-    job = os.environ.get("SLURM_JOB_ID", "0")
-    return DEFAULT_PORT + (int(job) * 31 + int(os.environ.get("SLURM_STEP_ID", "0") or 0)) % 20000
+    """One port for all ranks of a job, and most likely another for another job on the same host."""
+    job = os.environ.get("SLURM_JOB_ID") or os.environ.get("PMIX_NAMESPACE")
+    step = os.environ.get("SLURM_STEP_ID", "")
+    return DEFAULT_PORT if job is None else 10_000 + zlib.crc32(f"{job}.{step}".encode()) % 20_000

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from decent_core.topology import GroupRound, Round
 
-CHUNK = 1 << 18  # columns mixed at once: bounds the temporary memory to N x CHUNK elements
+CHUNK = 1 << 18  # columns multiplied at once: bounds the temporary memory to N x CHUNK elements
 
 
 class Done:
@@ -34,15 +34,19 @@ class _Deferred(Done):
 
 def mix_rows(rows: Tensor, round_: Round) -> Tensor:
     """rows <- W rows in place, for rows [N, D]; a round of uniform groups is computed as group means."""
-    uniform = isinstance(round_, GroupRound)
-    groups = [torch.from_numpy(g).to(rows.device) for g in round_.groups if g.shape[1] > 1] if uniform else []
-    weights = None if uniform else torch.from_numpy(round_.matrix()).to(rows)
-    for columns in rows.split(CHUNK, dim=1):
-        if weights is not None:
+    if isinstance(round_, GroupRound):
+        for members in (group for groups in round_.groups if groups.shape[1] > 1 for group in groups.tolist()):
+            first, *others = (rows[i] for i in members)
+            mean = first.clone()
+            for other in others:
+                mean += other
+            mean /= len(members)
+            for i in members:
+                rows[i] = mean
+    else:
+        weights = torch.from_numpy(round_.matrix()).to(rows)
+        for columns in rows.split(CHUNK, dim=1):
             columns.copy_(weights @ columns)
-        for members in groups:  # [G, m]
-            means = columns[members.flatten()].unflatten(0, members.shape).mean(1, keepdim=True)
-            columns[members.flatten()] = means.expand(-1, members.shape[1], -1).flatten(0, 1)
     return rows
 
 

@@ -50,6 +50,9 @@ class Method:
     #: gradients are averaged over all workers, so that there is no topology to choose and the models stay equal
     averages_gradients: ClassVar[bool] = False
 
+    #: it weighs out column-stochastic rounds (`Topology.push`); others need doubly stochastic ones
+    takes_push: ClassVar[bool] = False
+
     def begin_step(self, workers: Workers) -> None:
         """Runs before the forward pass: exchanges that depend on the models alone start here."""
 

@@ -41,7 +41,7 @@ def help_pairs(target: str) -> Path:
         f"help_en_{target}",
         "".join(lines).encode(),
         source=", ".join(f"Debian {_package(name)} {VERSION}, sha256 {SHA256[name]}" for name in ("en-US", target)),
-        content_is=f"{PAIRS} sentence pairs of the LibreOffice help, aligned by file and paragraph: file, English, {target}",
+        content_is=f"{PAIRS} sentence pairs of the LibreOffice help, aligned by paragraph: file, English, {target}",
         licence=LICENCE,
     )
 

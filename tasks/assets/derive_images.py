@@ -1,4 +1,4 @@
-"""Derives the image asset from Debian's package (network, apt-get and dpkg-deb needed; everything else reads the derived file)."""
+"""Derives the image asset from Debian's package (needs a network, apt-get and dpkg-deb)."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from tasks import assets
 from tasks.imagenet.fashion import CLASSES, EMBEDDED
-from tasks.imagenet.fashion_files import IN_PACKAGE, PACKAGE, fashion_files, read_split
+from tasks.imagenet.fashion_files import PACKAGE, fashion_files, read_split
 
 VERSION = "0.0~git20200523.55506a9-1"
 
@@ -24,7 +24,7 @@ def fashion_mnist_12k() -> Path:
         "fashion_mnist_12k",
         np.concatenate(parts).tobytes(),
         source=f"Debian {PACKAGE} {VERSION}",
-        content_is="uint8 images of 28 x 28: the first 1,200 of each class of the training set, sorted by class; then the "
-        "first 200 of each class of the test set, sorted by class",
+        content_is="uint8 images of 28 x 28: the first 1,200 of each class of the training set, sorted by class; then "
+        "the first 200 of each class of the test set, sorted by class",
         licence=licence,
     )

@@ -50,13 +50,13 @@ def _prepare(
     settings: Settings, folder: Path, manifest: dict[str, Any] | None, progress: Progress, processes: int
 ) -> str:
     source = open_source(settings.dataset)
-    bpe = _tokenizer(settings, folder, manifest)
     held_out = source.held_out(settings.validation_fraction, settings.split_seed)
     if len(held_out) >= source.count:
         raise ValueError(
             f"task.validation_fraction={settings.validation_fraction} holds out all {source.count} documents of "
             f"task.dataset={settings.dataset}: give a smaller one or more documents."
         )
+    bpe = _tokenizer(settings, folder, manifest)
     writer = TokenWriter(folder, manifest or _new_manifest(settings, bpe), held_out)
     progress(writer.documents, source.count)
     began, tokens_before = time.monotonic(), writer.tokens

@@ -91,4 +91,4 @@ class Gpt2Task:
     def summarise(self, parts: Sequence[Part]) -> dict[str, float]:
         """Mean loss a token (nats) and its exponential."""
         loss = math.fsum(loss for loss, _ in parts) / sum(tokens for _, tokens in parts)
-        return {"val_loss": loss, "val_perplexity": math.exp(loss) if loss < 700 else math.inf}
+        return {"val_loss": loss, "val_perplexity": math.inf if loss > 700 else math.exp(loss)}

@@ -1,4 +1,4 @@
-"""What a decoding process does: read image files, decode and crop them with torchvision. Nothing here runs in a training process."""
+"""What a decoding process does: it reads image files, decodes and crops them with torchvision."""
 
 import multiprocessing
 import os
@@ -28,7 +28,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Decoded:
-    """The images that could be read, uint8 [B, H, W, 3]; `kept` [B]: which of those asked for; (name, reason) of the others."""
+    """The images that could be read, uint8 [B, H, W, 3]; which ones they are; (name, reason) of the others."""
 
     pixels: np.ndarray
     kept: list[int]
@@ -48,7 +48,10 @@ def start(settings: Settings, readers: dict[str, Reader]) -> None:
 
 
 def crops(settings: Settings) -> dict[str, v2.Compose]:
-    """[P]'s, bilinear without antialiasing: a random resized crop (area .08 to 1, ratio 3/4 to 4/3) and a flip; a centre crop."""
+    """[P]'s: a random resized crop (area .08 to 1, ratio 3/4 to 4/3) and a flip; a resize and a centre crop.
+
+    Bilinear, without antialiasing.
+    """
     training = [v2.RandomResizedCrop(settings.train_size, antialias=False), v2.RandomHorizontalFlip()]
     validation = [v2.Resize(settings.validation_resize, antialias=False), v2.CenterCrop(settings.validation_size)]
     return {"train": v2.Compose(training), "validation": v2.Compose(validation)}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +34,9 @@ def load_split(settings: Settings, name: str) -> Split:
     path = prepared_folder(settings) / FILES[name]
     if not path.exists():
         raise ValueError(
-            f"task.dataset=fashion_mnist is not prepared (looked for {path}). Prepare it with: python -m scripts.prepare "
-            "task=imagenet (with the same scale and task overrides), or use task.dataset=fashion_mnist_12k, which is embedded."
+            f"task.dataset=fashion_mnist is not prepared (looked for {path}). Prepare it with: "
+            "python -m scripts.prepare task=imagenet (with the same scale and task overrides), or use "
+            "task.dataset=fashion_mnist_12k, which is embedded."
         )
     with np.load(path) as arrays:
         return Split(arrays["images"], arrays["labels"].astype(np.int64))
@@ -45,6 +47,7 @@ def prepared_folder(settings: Settings) -> Path:
     return Path(settings.data_dir) / "fashion_mnist"
 
 
+@cache
 def _embedded() -> dict[str, Split]:
     pixels = np.frombuffer(assets.read("fashion_mnist_12k"), np.uint8).reshape(-1, SIDE, SIDE)
     splits, start = {}, 0

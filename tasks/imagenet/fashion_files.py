@@ -28,7 +28,7 @@ SHA256 = {
 
 
 def prepare_fashion(settings: Settings, progress: Callable[[int, int], None]) -> str:
-    """Checks the files, sorts the images by label and stores them; returns a summary. ValueError if files are missing or others."""
+    """Checks the files and stores the images sorted by label; returns a summary. ValueError if a file is wrong."""
     folder = prepared_folder(settings)
     if not all((folder / name).exists() for name in FILES.values()):
         folder.mkdir(parents=True, exist_ok=True)
@@ -42,13 +42,13 @@ def prepare_fashion(settings: Settings, progress: Callable[[int, int], None]) ->
 
 @contextmanager
 def fashion_files(source_dir: str | None) -> Iterator[Path]:
-    """A folder with the four files: `source_dir`, or what Debian's package holds, fetched by apt-get; ValueError if neither works."""
+    """A folder with the four files: `source_dir`, or Debian's package, fetched by apt-get; ValueError if that fails."""
     if source_dir is not None:
         yield Path(source_dir)
         return
     advice = (
-        "Fetch the four files of Fashion-MNIST (train-images-idx3-ubyte.gz and so on) by other means and give their folder "
-        "as task.source_dir."
+        "Fetch the four files of Fashion-MNIST (train-images-idx3-ubyte.gz and so on) by other means and give "
+        "their folder as task.source_dir."
     )
     if missing := [tool for tool in ("apt-get", "dpkg-deb") if shutil.which(tool) is None]:
         raise ValueError(f"Debian's package {PACKAGE} can't be fetched without {missing[0]}. {advice}")

@@ -13,7 +13,7 @@ from tasks.imagenet.splits import open_splits
 
 
 class FileImages:
-    """Random resized crops and flips, decoded in other processes up to `task.look_ahead` steps in advance; see `images.Images`."""
+    """Random resized crops and flips, decoded up to `task.look_ahead` steps in advance; see `images.Images`."""
 
     def __init__(self, settings: Settings) -> None:
         self._splits = open_splits(settings)

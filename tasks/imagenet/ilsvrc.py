@@ -32,9 +32,9 @@ def prepared_tree(settings: Settings) -> Path:
 def unpack(settings: Settings, progress: Progress) -> str:
     """Unpacks the tar files of `task.source_dir` and returns a summary; `progress` counts classes, validation last.
 
-    The tree is complete once it has its manifest, and everything in it was checked: each image is whole and begins as an
-    image does, each class of the devkit has training images, each line of its ground truth has one validation image.
-    Raises ValueError for what is missing or damaged; what was unpacked stays, and the next run goes on from there.
+    The tree is complete once it has its manifest, and everything in it was checked: each image is whole and begins
+    as an image does, each class of the devkit has training images, each line of its ground truth has one validation
+    image. ValueError for what is missing or damaged; what was unpacked stays, and the next run goes on from there.
     """
     root, source = _root(settings), _source(settings)
     wnids, truth = read_devkit(source / DEVKIT)
@@ -60,7 +60,7 @@ def unpack(settings: Settings, progress: Progress) -> str:
 
 
 def read_devkit(path: Path) -> tuple[dict[int, str], list[int]]:
-    """(class number -> WordNet id, the class number of each validation image in order of name) from the devkit's archive."""
+    """(class number -> WordNet id, class number of each validation image in order of name), from the devkit."""
     from scipy.io import loadmat  # only the devkit needs it
 
     try:
@@ -71,9 +71,8 @@ def read_devkit(path: Path) -> tuple[dict[int, str], list[int]]:
     except (OSError, KeyError, tarfile.TarError, EOFError) as error:
         raise ValueError(f"{path} is not the development kit of ILSVRC 2012 ({error!r}).") from error
     leaves = meta[meta["num_children"] == 0]  # the others are groups of classes
-    return dict(zip(map(int, leaves["ILSVRC2012_ID"]), map(str, leaves["WNID"]), strict=True)), [
-        int(line) for line in lines
-    ]
+    wnids = dict(zip(map(int, leaves["ILSVRC2012_ID"]), map(str, leaves["WNID"]), strict=True))
+    return wnids, [int(line) for line in lines]
 
 
 def _unpack_train(path: Path, folder: Path, wnids: list[str]) -> Iterator[str]:
@@ -110,13 +109,13 @@ def _unpack_validation(path: Path, root: Path, wnids: list[str]) -> None:
 
 
 def _unpack_image(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> str:
-    """Writes the image unless it is there with its size; only its own name counts, whatever path it has in the archive."""
+    """Writes the image unless it is there with its size; its path in the archive does not count, only its name."""
     name = Path(member.name).name
     path = folder / name
     if not path.exists() or path.stat().st_size != member.size:
         content = _content(archive, member).read()
         if len(content) != member.size or not content.startswith((JPEG, PNG)):
-            raise ValueError(f"{archive.name}: {member.name} is damaged: get the archive again.")
+            raise ValueError(f"{member.name} of {archive.name!s} is damaged: get the archive again.")
         _write(path, content)
     return name
 

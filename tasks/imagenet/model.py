@@ -19,7 +19,7 @@ def build_model(settings: Settings, classes: int) -> nn.Module:
 
 
 def small_resnet(channels: int, blocks: tuple[int, ...], width: int, classes: int) -> nn.Sequential:
-    """A 3 x 3 stem of stride 2 with `width` channels, then stages of `blocks[i]` basic blocks with width * 2^i channels.
+    """A 3 x 3 stem of stride 2, then stages of `blocks[i]` basic blocks with width * 2^i channels.
 
     He et al. 2016 (arXiv 1512.03385, section 4.2) have stride 1 in the stem; 2 costs a quarter and fits one CPU core.
     """

@@ -49,12 +49,12 @@ class Settings:
         self._check_model()
         if (self.dirichlet_alpha is not None) != (self.sharding == "dirichlet"):
             raise ValueError(
-                f"task.dirichlet_alpha={self.dirichlet_alpha} does not fit task.sharding={self.sharding}: give a positive "
-                "number with sharding=dirichlet, and null with any other."
+                f"task.dirichlet_alpha={self.dirichlet_alpha} does not fit task.sharding={self.sharding}: give a "
+                "positive number with sharding=dirichlet, and null with any other."
             )
         if len(self.mean) != len(self.std) or min(self.std) <= 0:
             raise ValueError(
-                f"task.mean={list(self.mean)} and task.std={list(self.std)} must have one number a channel, std positive ones."
+                f"task.mean={list(self.mean)} and task.std={list(self.std)} need a number for each channel, std > 0."
             )
         if self.dataset in FASHION:
             self._check_fashion()
@@ -99,15 +99,15 @@ class Settings:
             not self.blocks or min(self.blocks) < 1 or self.width is None or self.width < 1
         ):
             raise ValueError(
-                f"task.model=small_resnet needs task.blocks (a list of positive numbers) and task.width (a positive number), "
-                f"not {self.blocks} and {self.width}."
+                "task.model=small_resnet needs task.blocks (a list of positive numbers) and task.width (a positive "
+                f"number), not {self.blocks} and {self.width}."
             )
 
     def _check_fashion(self) -> None:
         sizes = (self.train_size, self.validation_resize, self.validation_size)
         if sizes != (28, 28, 28) or len(self.mean) != 1:
             raise ValueError(
-                f"task.dataset={self.dataset} holds grey images of 28 x 28 pixels: task.train_size, task.validation_resize "
-                f"and task.validation_size must be 28 (given: {sizes}), task.mean={list(self.mean)} and "
-                f"task.std={list(self.std)} must have one number."
+                f"task.dataset={self.dataset} holds grey images of 28 x 28 pixels: task.train_size, "
+                f"task.validation_resize and task.validation_size must be 28 (given: {sizes}), "
+                f"task.mean={list(self.mean)} and task.std={list(self.std)} must have one number."
             )

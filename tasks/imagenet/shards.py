@@ -11,9 +11,9 @@ SPLIT_STREAM = 1_000_003  # random numbers of the split; beyond any worker's str
 class Sampler:
     """The training images of every (step, worker).
 
-    `labels` [n] must be sorted. IID: the workers' batches of a step stand side by side in one stream, so their union does
-    not depend on how many workers there are. Otherwise each worker shuffles its own equally large share of the images,
-    so the mean of the workers' objectives is the objective over all images; up to N - 1 images are left out.
+    `labels` [n] must be sorted. IID: the workers' batches of a step stand side by side in one stream, so their union
+    does not depend on how many workers there are. Otherwise each worker shuffles its own equally large share, so the
+    mean of the workers' objectives is the objective over all images; up to N - 1 images are left out.
     """
 
     def __init__(self, settings: Settings, labels: np.ndarray, seed: int, world_size: int) -> None:
@@ -50,8 +50,8 @@ def by_label(labels: np.ndarray, workers: int) -> list[np.ndarray]:
 def dirichlet(labels: np.ndarray, workers: int, alpha: float, draw: np.random.Generator) -> list[np.ndarray]:
     """Equal shares whose mixtures of classes are drawn from a symmetric Dirichlet(alpha); no image twice.
 
-    A worker draws its images by its own mixture among what the workers before it have left, as Hsu, Qi and Brown 2019
-    (arXiv 1909.06335) do: alpha -> infinity gives IID shares, alpha -> 0 one class a worker as far as the classes suffice.
+    A worker draws its images by its own mixture among what the workers before it have left, as Hsu, Qi and Brown
+    2019 (arXiv 1909.06335) do: alpha -> infinity gives IID shares, alpha -> 0 one class a worker while classes last.
     """
     left = [draw.permutation(np.flatnonzero(labels == label)) for label in np.unique(labels)]
     shards = []

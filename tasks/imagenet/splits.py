@@ -17,7 +17,10 @@ class Split(Protocol):
 
     labels: np.ndarray
     class_names: list[str]
-    reader: Reader
+
+    @property
+    def reader(self) -> Reader:
+        """What gets the bytes, in a decoding process."""
 
     def references(self, items: np.ndarray) -> Sequence[Any]:
         """What the reader reads, for indices [B]."""
@@ -87,7 +90,7 @@ class ParquetReader:
 
 
 class Parquet:
-    """Columns `image` and `label` of a split of a local folder, or of a data set on the hub, read through `datasets`."""
+    """Columns `image` and `label` of a split of a local folder or of a data set on the hub, through `datasets`."""
 
     def __init__(self, dataset: str, split: str) -> None:
         import datasets  # takes a second to import; trees don't need it
@@ -97,13 +100,14 @@ class Parquet:
             rows = datasets.load_dataset(dataset, split=split)
         except (OSError, RuntimeError, ValueError) as error:
             raise ValueError(
-                f"task.dataset={dataset} has no readable split {split} ({error}). Give an ImageFolder tree (train/CLASS/*, "
-                "val/CLASS/*), a folder of parquet files, or a name on the Hugging Face hub that this machine can reach."
+                f"task.dataset={dataset} has no readable split {split} ({error}). Give an ImageFolder tree "
+                "(train/CLASS/*, val/CLASS/*), a folder of parquet files, or a name on the Hugging Face hub that this "
+                "machine can reach."
             ) from error
         wanted = {"image": datasets.Image, "label": datasets.ClassLabel}
         if any(not isinstance(rows.features.get(column), kind) for column, kind in wanted.items()):
             raise ValueError(
-                f"task.dataset={dataset} needs the columns image (Image) and label (ClassLabel); it has {rows.features}."
+                f"task.dataset={dataset} needs columns image (Image) and label (ClassLabel); it has {rows.features}."
             )
         self.class_names = rows.features["label"].names
         labels = np.array(rows.with_format("numpy")["label"][:], np.int64)

@@ -1,8 +1,8 @@
 """Which sentence pairs a worker trains on at a step: batches of similar lengths within a budget of tokens.
 
-An epoch has every pair once. Pairs are sorted by length, in an order of their own in each epoch where lengths are equal,
-cut into batches, and the batches are shuffled. How many batches there are, and of which lengths, is the same in every epoch,
-so the pairs of any step are found without going through those before it. Workers share a batch: its pairs do not depend on
+An epoch has every pair once. Pairs are sorted by length (where lengths are equal, in another order in each epoch), cut
+into batches, and the batches are shuffled. How many batches there are, and of which lengths, is the same in each epoch,
+so a step's pairs are found without going through the steps before it. Workers share a batch: its pairs do not depend on
 their number.
 """
 
@@ -16,7 +16,7 @@ ORDER, SHUFFLE = 0, 1
 
 
 class TokenBatches:
-    """Batches of pairs with `lengths` [pairs] tokens (the longer side of each), at most `budget` tokens a side over all workers.
+    """Batches of pairs with `lengths` [pairs] (tokens of the longer side), at most `budget` a side over all workers.
 
     ValueError if the budget does not give every worker a pair in every batch.
     """
@@ -27,8 +27,8 @@ class TokenBatches:
         longest = int(lengths.max())
         if budget < 2 * world_size * longest:  # twice: the last batch takes pairs from the one before it
             raise ValueError(
-                f"task.batch_tokens={budget} is too small for world_size={world_size} workers and sentences of {longest} "
-                f"tokens: give at least {2 * world_size * longest}, or a smaller task.max_length."
+                f"task.batch_tokens={budget} is too small for world_size={world_size} workers and sentences of "
+                f"{longest} tokens: give at least {2 * world_size * longest}, or a smaller task.max_length."
             )
         if len(lengths) < world_size:
             raise ValueError(
@@ -60,7 +60,7 @@ class TokenBatches:
 
 
 def _bounds(lengths: np.ndarray, budget: int, smallest: int) -> np.ndarray:
-    """Where batches begin and end among `lengths` (descending), each within the budget and of at least `smallest` pairs."""
+    """Where batches begin and end among `lengths` (descending): within the budget and of at least `smallest` pairs."""
     bounds = [0]
     while bounds[-1] < len(lengths):
         bounds.append(min(bounds[-1] + budget // int(lengths[bounds[-1]]), len(lengths)))

@@ -26,10 +26,11 @@ class Decoding(Protocol):
 
 
 def beam_search(decoding: Decoding, limits: Tensor, beam: int, penalty: Callable[[int], float]) -> list[Candidate]:
-    """The best candidate of each sentence; `limits` [sentences] is the most tokens each may have without end-of-sentence.
+    """The best candidate of each sentence; `limits` [sentences]: the most tokens it may have without end-of-sentence.
 
     As in fairseq's SequenceGenerator: of the 2 x beam best continuations those that end within the first `beam` become
-    candidates, the first `beam` that go on stay alive; a sentence is done when it has `beam` candidates or is at its limit.
+    candidates, the first `beam` that go on stay alive; a sentence is done when it has `beam` candidates or is at its
+    limit.
     Beams differ from the first step on: it continues one of the equal rows only. The empty translation is not allowed.
     """
     sentences, device = len(limits), limits.device
@@ -61,8 +62,7 @@ def beam_search(decoding: Decoding, limits: Tensor, beam: int, penalty: Callable
 
 
 def _allowed(steps: Tensor, length: int, limits: Tensor) -> Tensor:
-    """Log-probabilities [sentences, beam, vocabulary] where no special symbol but the end may come, nor it at first; at the
-    limit nothing else may."""
+    """Log-probabilities [sentences, beam, vocabulary]: no padding or start, no end at first, only it at the limit."""
     steps = steps.clone()
     steps[..., [BOS, PAD]] = -torch.inf
     if length == 1:

@@ -1,7 +1,7 @@
-"""fairseq's binarised parallel text: `dict.LANG.txt` and `SPLIT.SRC-TGT.LANG.bin/.idx`, read and written without fairseq.
+"""fairseq's binarised parallel text, read and written without fairseq: dict.LANG.txt, SPLIT.SRC-TGT.LANG.bin and .idx.
 
-The .idx file: magic, version (uint64), code of the token type (uint8), number of sentences (uint64), their lengths (int32),
-the byte offset of each in the .bin file (int64); all little-endian. A sentence ends with end-of-sentence.
+The .idx file: magic, version (uint64), code of the token type (uint8), number of sentences (uint64), their lengths
+(int32), the byte offset of each in the .bin file (int64); all little-endian. A sentence ends with end-of-sentence.
 """
 
 import struct

@@ -14,7 +14,7 @@ ALPHABET = 2_000  # characters that get a symbol; rarer ones are unknown
 
 
 class Bpe:
-    """Splits tokenised text into pieces with the ids of a fairseq dictionary (learnt entries behind the special ones)."""
+    """Splits tokenised text into pieces, with the ids of a fairseq dictionary: learnt ones behind the special ones."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer

@@ -60,8 +60,8 @@ def _joint_dictionary(folder: Path, settings: Settings) -> Dictionary:
     ours, theirs = (read_dictionary(path) for path in paths)
     if ours.symbols != theirs.symbols:
         raise ValueError(
-            f"{paths[0]} and {paths[1]} differ. The embeddings of both languages are tied: binarise with one dictionary "
-            "(fairseq-preprocess --joined-dictionary)."
+            f"{paths[0]} and {paths[1]} differ. The embeddings of both languages are tied: binarise with one "
+            "dictionary (fairseq-preprocess --joined-dictionary)."
         )
     if len(ours) != settings.vocabulary:
         raise ValueError(f"{paths[0]} has {len(ours)} entries with the special ones: give task.vocabulary={len(ours)}.")

@@ -1,4 +1,4 @@
-"""The Transformer (Vaswani et al. 2017) from `transformers`' Marian architecture: post-norm, ReLU, one tied embedding."""
+"""The Transformer of Vaswani et al. 2017 from `transformers`' Marian: post-norm, ReLU, one tied embedding."""
 
 import math
 from typing import Any, Protocol
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import DynamicCache, EncoderDecoderCache, MarianConfig, MarianMTModel
 
 from tasks.wmt14.beam import Candidate, beam_search
-from tasks.wmt14.binarised import BOS, EOS, PAD
+from tasks.wmt14.binarised import BOS, EOS, PAD, Dictionary
 from tasks.wmt14.settings import Settings
 
 
@@ -20,6 +20,15 @@ class Translator(Protocol):
 
     def translate(self, source: Tensor, beam: int, alpha: float, extra: int) -> list[Candidate]:
         """The best translation of each sentence of source [n, S], padded behind its end-of-sentence."""
+
+
+def build_translator(settings: Settings, dictionary: Dictionary) -> nn.Module:
+    """The model of `task.model`, a `Translator`, with its initial weights; ValueError if it isn't installed."""
+    if settings.model == "marian":
+        return MarianTransformer(settings)
+    from tasks.wmt14.fairseq_model import FairseqTransformer  # an extra
+
+    return FairseqTransformer(settings, dictionary)
 
 
 class MarianTransformer(nn.Module):
@@ -54,9 +63,10 @@ class MarianTransformer(nn.Module):
 
     def forward(self, source: Tensor, previous: Tensor) -> Tensor:
         """Logits [n, T, vocabulary]; source and previous are padded on the right."""
-        return self.transformer(
+        decoded = self.transformer.model(
             input_ids=source, attention_mask=source != PAD, decoder_input_ids=previous, use_cache=False
-        ).logits
+        ).last_hidden_state
+        return self.transformer.lm_head(decoded)  # without Marian's logits bias, which is not trained
 
     def translate(self, source: Tensor, beam: int, alpha: float, extra: int) -> list[Candidate]:
         """Beam search with ((5 + length) / 6)^alpha; at most `extra` tokens more than each source."""
@@ -86,8 +96,7 @@ class MarianDecoding:
             cache=self._cache,
             use_cache=True,
         ).last_hidden_state
-        logits = self._transformer.lm_head(decoded[:, -1]) + self._transformer.final_logits_bias
-        return logits.float().log_softmax(-1)
+        return self._transformer.lm_head(decoded[:, -1]).float().log_softmax(-1)
 
     def select(self, rows: Tensor, sentences_left: bool) -> None:
         """Go on with `rows`; not sentences_left: each comes from a row of the same sentence."""
@@ -100,8 +109,8 @@ class MarianDecoding:
 def _initialise(transformer: MarianMTModel) -> None:
     """fairseq's initial weights for the architecture, and its positions: Marian's are made for fine-tuning.
 
-    Linear layers Xavier-uniform (queries, keys and values by 1 / sqrt(2) as if they were one matrix), biases 0, embeddings
-    normal with deviation width^-1/2, the padding's 0.
+    Linear layers Xavier-uniform (queries, keys and values by 1 / sqrt(2) as if they were one matrix), biases 0,
+    embeddings normal with deviation width^-1/2, the padding's 0.
     """
     width = transformer.config.d_model
     for name, module in transformer.model.named_modules():
@@ -117,7 +126,7 @@ def _initialise(transformer: MarianMTModel) -> None:
 
 
 def sinusoids(positions: int, width: int) -> Tensor:
-    """[positions, width] as fairseq has them: sines, then cosines, wavelengths from 2 pi to 20,000 pi, from position 2 on."""
+    """[positions, width] as fairseq has them: sines, then cosines, wavelengths 2 pi .. 20,000 pi, from position 2."""
     steps = width // 2
     frequencies = torch.exp(torch.arange(steps) * -(math.log(10_000) / (steps - 1)))
     angles = torch.arange(PAD + 1, PAD + 1 + positions)[:, None] * frequencies

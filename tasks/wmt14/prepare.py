@@ -1,4 +1,4 @@
-"""Parallel text -> cleaned and tokenised text -> joint BPE -> token files in fairseq's format; resumes where it was killed."""
+"""Parallel text -> tokenised text -> joint BPE -> token files in fairseq's format; continues where it was killed."""
 
 import fcntl
 import time
@@ -26,8 +26,8 @@ Progress = Callable[[int, int], None]
 def prepare(settings: Settings, progress: Progress, processes: int | None = None) -> str:
     """Prepares `settings.dataset` over `processes` (None: one a core) and returns a summary for people.
 
-    The files are the same however often the run is killed and started again, and for any number of processes. Memory holds
-    a few thousand pairs a process, and while BPE is learnt the distinct words. ValueError if the data can't be used.
+    The files are the same however often the run is killed and started again, and for any number of processes. Memory
+    holds a few thousand pairs a process, and while BPE is learnt the distinct words. ValueError if the data is no use.
     """
     if (Path(settings.dataset) / f"dict.{settings.languages[0]}.txt").exists():
         return f"{settings.dataset} is binarised by fairseq and is read as it is."

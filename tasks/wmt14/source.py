@@ -1,4 +1,4 @@
-"""Where sentence pairs come from: the embedded help, the Hugging Face hub or parallel files, always in the same order."""
+"""Where sentence pairs come from: the embedded help, the Hugging Face hub or parallel files; the order is fixed."""
 
 import hashlib
 from collections.abc import Iterator
@@ -11,6 +11,8 @@ from tasks import assets
 PIECE = 1_000  # pairs that are handed on at a time
 SPLITS = ("train", "valid", "test")
 HELD_OUT_PERCENT = 2  # of the help files, for validation and again for the test
+
+HUB_NAMES = {"train": "train", "valid": "validation", "test": "test"}
 
 #: source and target sentence; None where the text is not valid UTF-8
 Pair = tuple[str | None, str | None]
@@ -35,7 +37,7 @@ def open_source(dataset: str, languages: tuple[str, str]) -> Source:
 
 
 class Help:
-    """LibreOffice's help, split by help file; a held-out pair whose English stands in training files too is left out."""
+    """LibreOffice's help, split by help file; held-out pairs whose English is in training files too are left out."""
 
     def __init__(self, languages: tuple[str, str]) -> None:
         lines = assets.read(f"help_{'_'.join(languages)}").decode().splitlines()
@@ -83,9 +85,7 @@ class Files:
 
 
 class Hub:
-    """A data set in the schema of `wmt14`: configuration `de-en`, splits train, validation, test, a column `translation`."""
-
-    NAMES = {"train": "train", "valid": "validation", "test": "test"}
+    """A data set as `wmt14` is: configuration de-en, splits train, validation and test, a column `translation`."""
 
     def __init__(self, dataset: str, languages: tuple[str, str]) -> None:
         import datasets  # takes a second to import; the embedded text doesn't need it
@@ -97,17 +97,17 @@ class Hub:
             found = datasets.load_dataset(dataset, configuration)
         except (OSError, RuntimeError, ValueError) as error:
             raise ValueError(
-                f"task.dataset={dataset} can't be read ({error}). Give a name on the Hugging Face hub that this machine "
-                f"can reach and that has a configuration {configuration}, or a folder with train, valid and test files "
-                f"ending in .{languages[0]} and .{languages[1]}."
+                f"task.dataset={dataset} can't be read ({error}). Give a name on the Hugging Face hub that this "
+                f"machine can reach and that has a configuration {configuration}, or a folder with train, valid and "
+                f"test files ending in .{languages[0]} and .{languages[1]}."
             ) from error
         self._splits: dict[str, Any] = {}
-        for split, name in self.NAMES.items():
+        for split, name in HUB_NAMES.items():
             row = found[name][0] if name in found and len(found[name]) else {}
             if not set(languages) <= set(row.get("translation") or ()):
                 raise ValueError(
-                    f"task.dataset={dataset} has no pairs {languages[0]}-{languages[1]} in a column `translation` of its "
-                    f"split {name}; its splits are {', '.join(found)}."
+                    f"task.dataset={dataset} has no pairs {languages[0]}-{languages[1]} in a column `translation` of "
+                    f"its split {name}; its splits are {', '.join(found)}."
                 )
             self._splits[split] = found[name]
         self.counts = {split: len(rows) for split, rows in self._splits.items()}

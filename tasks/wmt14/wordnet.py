@@ -4,43 +4,49 @@ import hashlib
 import shutil
 import subprocess
 import tempfile
+import warnings
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "wordnet-3.0"
 COMMAND = "python -m scripts.wordnet"
-PACKAGES = {  # Debian package and version -> sha256
-    "wordnet-base=1:3.0-37": "61060d960f9ada8fa120872312eccd3ecebfbab8c4579e4f5a74e1cf67620752",
-    "wordnet-sense-index=1:3.0-37": "b22c7d3100470d90f812acc224718e4bd362d7ca427766fa3e11013c8c7895cf",
-}
+PACKAGE = "wordnet-base=1:3.0-37"  # Debian
+PACKAGE_SHA256 = "61060d960f9ada8fa120872312eccd3ecebfbab8c4579e4f5a74e1cf67620752"
 PARTS = {"noun": 1, "verb": 2, "adj": 3, "adv": 4}
 FILES = [
     *(f"{kind}.{part}" for kind in ("data", "index") for part in PARTS),
     *(f"{part}.exc" for part in PARTS),
     "lexnames",
-    "index.sense",
-    "cntlist.rev",
 ]
 #: lexnames(5WN), which Debian does not pack
-LEXNAMES = (
-    "adj.all adj.pert adv.all noun.Tops noun.act noun.animal noun.artifact noun.attribute noun.body noun.cognition "
-    "noun.communication noun.event noun.feeling noun.food noun.group noun.location noun.motive noun.object noun.person "
-    "noun.phenomenon noun.plant noun.possession noun.process noun.quantity noun.relation noun.shape noun.state "
-    "noun.substance noun.time verb.body verb.change verb.cognition verb.communication verb.competition verb.consumption "
-    "verb.contact verb.creation verb.emotion verb.motion verb.perception verb.possession verb.social verb.stative "
-    "verb.weather adj.ppl"
-).split()
+LEXNAMES = [
+    "adj.all", "adj.pert", "adv.all", "noun.Tops", "noun.act", "noun.animal", "noun.artifact", "noun.attribute",
+    "noun.body", "noun.cognition", "noun.communication", "noun.event", "noun.feeling", "noun.food", "noun.group",
+    "noun.location", "noun.motive", "noun.object", "noun.person", "noun.phenomenon", "noun.plant",
+    "noun.possession", "noun.process", "noun.quantity", "noun.relation", "noun.shape", "noun.state",
+    "noun.substance", "noun.time", "verb.body", "verb.change", "verb.cognition", "verb.communication",
+    "verb.competition", "verb.consumption", "verb.contact", "verb.creation", "verb.emotion", "verb.motion",
+    "verb.perception", "verb.possession", "verb.social", "verb.stative", "verb.weather", "adj.ppl",
+]  # fmt: skip
 
 
 @lru_cache
 def open_wordnet() -> Any:
-    """nltk's reader of WordNet; ValueError says what to do if it is missing or damaged."""
+    """nltk's reader of WordNet's English; ValueError says what to do if it is missing or damaged."""
+    import nltk.data
     from nltk.corpus.reader.wordnet import WordNetCorpusReader
+
+    class English(WordNetCorpusReader):
+        def map_wn(self, version: str = "wordnet") -> None:
+            """Other languages' synsets are not read, so they need not be mapped: that takes seconds and more files."""
 
     if (state := _state(FOLDER)) != "complete":
         raise ValueError(f"METEOR needs WordNet 3.0, which is {state} (looked in {FOLDER}). Bring it with: {COMMAND}")
-    return WordNetCorpusReader(str(FOLDER), None)
+    if str(FOLDER) not in nltk.data.path:
+        nltk.data.path.append(str(FOLDER))  # nltk reads from its data path only
+    with warnings.catch_warnings(action="ignore"):  # about those languages
+        return English(str(FOLDER), None)
 
 
 def bring_wordnet() -> Path:
@@ -57,20 +63,17 @@ def bring_wordnet() -> Path:
             else:
                 return FOLDER
     raise ValueError(
-        f"WordNet 3.0 can't be had from any source. {'; '.join(problems)}. Connect to one of them and repeat the command, "
-        f"copy {FOLDER} from a machine that has it, or do without METEOR (task.meteor=false)."
+        f"WordNet 3.0 can't be had from any source. {'; '.join(problems)}. Connect to one of them and repeat the "
+        f"command, copy {FOLDER} from a machine that has it, or do without METEOR (task.meteor=false)."
     )
 
 
 def _from_debian(scratch: Path) -> Path:
-    for package, sha256 in PACKAGES.items():
-        folder = scratch / package.partition("=")[0]
-        folder.mkdir()
-        _run(["apt-get", "download", package], folder)
-        (archive,) = folder.glob("*.deb")
-        if hashlib.sha256(archive.read_bytes()).hexdigest() != sha256:
-            raise ValueError(f"{archive.name} is not the expected package: its sha256 differs")
-        _run(["dpkg-deb", "-x", str(archive), str(scratch)], folder)
+    _run(["apt-get", "download", PACKAGE], scratch)
+    (archive,) = scratch.glob("*.deb")
+    if hashlib.sha256(archive.read_bytes()).hexdigest() != PACKAGE_SHA256:
+        raise ValueError(f"{archive.name} is not the expected package: its sha256 differs")
+    _run(["dpkg-deb", "-x", str(archive), "."], scratch)
     files = scratch / "usr/share/wordnet"
     lines = (f"{i:02}\t{name}\t{PARTS[name.partition('.')[0]]}\n" for i, name in enumerate(LEXNAMES))
     (files / "lexnames").write_text("".join(lines))
@@ -96,7 +99,7 @@ def _run(command: list[str], folder: Path) -> None:
 
 
 def _put(files: Path, folder: Path) -> None:
-    """Copies the files and their checksum; the checksum comes last, so that half a folder does not pass for a whole one."""
+    """Copies the files, and their checksum last, so that half a folder does not pass for a whole one."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "sha256").unlink(missing_ok=True)
     for name in FILES:

@@ -57,7 +57,7 @@ def _by_digits(sets: Ints, base: int) -> list[Step]:
     for index, (count, size) in enumerate(blocks[:-1]):
         rest = np.concatenate(parts[index + 1 :], axis=1)
         own = parts[index].reshape(-1, count, size)
-        # every worker of the rest (fewer than a block) trades with one worker of each block, by the block's share of all
+        # each of the rest (fewer than a block) trades with one worker of every block, by the block's share of them all
         weight = size / (count * size + rest.shape[1])
         trade = (own[:, :, : rest.shape[1]], np.repeat(rest[:, None], count, axis=1), weight)
         later.append([Step()] * index + [Step(trades=[trade]), *_by_factors(own.reshape(-1, size), base)])

@@ -1,0 +1,48 @@
+# Everything starts here: `make help` lists what there is. Variables are given on the command line: make reproduce SCALE=small
+
+SCALE ?= tiny
+SEEDS ?= 1
+BIN := .venv/bin
+# The first Python on the path that is new enough; looked for only when the environment is made.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup reproduce records results test lint lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/.installed ## install the locked dependencies into .venv
+
+.venv/.installed: requirements.lock
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; name it: make PYTHON=/path/to/python" >&2; exit 1; }
+	"$(PYTHON)" -m venv .venv
+	$(BIN)/python -m pip install --disable-pip-version-check --requirement requirements.lock
+	@touch $@
+
+reproduce: setup ## run all experiments at SCALE (tiny, small) with SEEDS seeds; table and curves in results/local
+	$(BIN)/python -m scripts.reproduce scale=$(SCALE) seeds=$(SEEDS)
+
+records: setup ## the same, and keep the records in results/records for committing
+	$(BIN)/python -m scripts.reproduce scale=$(SCALE) seeds=$(SEEDS) keep=results/records
+
+results: setup ## make tables, figures and the README's results from results/records
+	$(BIN)/python -m scripts.report
+
+test: setup ## run the tests
+	$(BIN)/python -m pytest
+
+lint: setup ## check style, types and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+lock: ## resolve pyproject.toml into requirements.lock (needs uv)
+	uv pip compile --universal --python-version 3.11 --all-extras --no-header --no-emit-index-url pyproject.toml \
+		--output-file requirements.lock
+
+clean: ## remove the environment and all caches; runs, data and results stay
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

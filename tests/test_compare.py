@@ -1,0 +1,126 @@
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decent_core.compare import (
+    baseline,
+    compare,
+    difference,
+    interval,
+    published_value,
+    read_published,
+    t_quantile,
+)
+from tests.records import make_record
+
+PUBLISHED = Path(__file__).parent.parent / "results" / "published.csv"
+# two-sided 95 %, from the printed tables
+T_TABLE = {1: 12.7062, 2: 4.3027, 3: 3.1824, 4: 2.7764, 5: 2.5706, 9: 2.2622, 10: 2.2281, 30: 2.0423, 120: 1.9799}
+
+
+@pytest.mark.parametrize(("degrees", "expected"), T_TABLE.items())
+def test_t_quantile_is_the_tables(degrees, expected):
+    assert t_quantile(0.975, degrees) == pytest.approx(expected, abs=6e-5)
+    assert t_quantile(0.5, degrees) == pytest.approx(0, abs=1e-9)
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=6))
+def test_interval_is_mean_and_t_times_standard_error(values):
+    found = interval(values)
+    assert found.mean == pytest.approx(np.mean(values), abs=1e-9)
+    expected = T_TABLE[len(values) - 1] * np.std(values, ddof=1) / math.sqrt(len(values))
+    assert found.half_width == pytest.approx(expected, rel=1e-4, abs=1e-9)
+
+
+def test_interval_of_one_run_has_no_width_and_of_none_is_none():
+    assert interval([3.0]).half_width is None
+    assert interval([]) is None
+
+
+def test_compare_groups_what_differs_in_the_seed_alone():
+    records = [make_record("dadam_aer", seed, 5.0 + seed) for seed in (2, 1)]
+    longer = make_record("dadam_aer", 1)
+    records.append(replace(longer, config=longer.config | {"trainer": {"steps": 80}}, config_hash="other"))
+    short, long = sorted(compare(records), key=lambda row: -len(row.runs))
+    assert [run.seed for run in short.runs] == [1, 2]
+    assert short.interval("val_loss").mean == 6.5
+    assert len(long.runs) == 1
+    assert short.label != long.label  # the same words would hide that they differ
+
+
+def test_compare_puts_all_reduce_first_and_keeps_scales_and_sources_apart():
+    rows = compare([make_record("dadam_aer"), make_record("allreduce_adamw")])
+    assert [row.first.method for row in rows] == ["allreduce", "awc"]
+    assert len(compare([make_record(), make_record(source="measured"), make_record(scale="small")])) == 3
+
+
+def test_compare_counts_what_was_missed():
+    records = [
+        make_record("dadam_aer", 1, 5.0),
+        make_record("dadam_aer", 2, status="diverged", metrics={}),
+        make_record("dadam_aer", 3, status="failed", metrics={}),
+    ]
+    (row,) = compare(records)
+    assert row.missed == {"diverged": 1, "failed": 1}
+    assert row.interval("val_loss").n == 1
+    assert len(row.records) == 3
+
+
+def test_compare_takes_the_last_finished_record_of_a_run():
+    first = make_record(loss=5.0)
+    again = make_record(loss=4.0, started_at="2026-01-02T00:00:00+00:00")
+    stopped = make_record(status="preempted", metrics={}, started_at="2026-01-03T00:00:00+00:00")
+    (row,) = compare([again, stopped, first])
+    assert row.interval("val_loss").mean == 4.0
+    assert row.missed == {}
+
+
+def test_compare_labels_say_what_the_user_changed():
+    changed = make_record(
+        "dadam_aer", overrides=["experiment=gpt2/dadam_aer", "scale=tiny", "seed=1", "optimizer.lr=1"]
+    )
+    free = make_record(
+        "dadam_aer", experiment=None, overrides=["method=awc", "optimizer=adamw", "out=x", "task.width=8"]
+    )
+    assert compare([changed])[0].label == "dadam_aer, optimizer.lr=1, simulated"
+    assert compare([free])[0].label == "awc + adamw, aer, task.width=8, simulated"
+
+
+def test_difference_is_paired_by_seed():
+    noise = {1: 0.0, 2: 10.0, 3: -7.0}  # common to both rows; it must cancel
+    base = [make_record("allreduce_adamw", seed, 5.0 + noise[seed]) for seed in noise]
+    other = [make_record("dadam_aer", seed, 5.5 + noise[seed]) for seed in (1, 2)]
+    reference, row = compare([*base, *other])
+    found = difference(row, reference, "val_loss")
+    assert (found.mean, found.n) == (pytest.approx(0.5), 2)
+    assert found.half_width == pytest.approx(0.0, abs=1e-12)
+    assert difference(compare([make_record("dadam_aer", 9)])[0], reference, "val_loss") is None
+
+
+def test_baseline_is_all_reduce_with_the_optimizer_that_does_not_accumulate():
+    rows = compare([make_record("allreduce_accum_adamw"), make_record("allreduce_adamw"), make_record("dadam_aer")])
+    assert baseline(rows).label.startswith("allreduce_adamw")
+    assert baseline(compare([make_record("dadam_aer")])) is None
+
+
+def test_published_values_are_complete_and_joined_by_choice():
+    published = read_published(PUBLISHED)
+    entries = [entry for found in published.values() for entry in found]
+    assert sum(entry.item == "Table 2" for entry in entries) == 20
+    assert sum(entry.item == "Table 3" for entry in entries) == 15
+    assert sum(entry.item == "Figure 6" for entry in entries) == 36
+    record = make_record("dadam_aer", task="imagenet", optimizer="adam", primary_metric="top1")
+    assert published_value(published, compare([record])[0]).value == 75.31
+
+
+def test_published_gpt2_losses_are_not_invented():
+    published = read_published(PUBLISHED)
+    assert published_value(published, compare([make_record("allreduce_adamw")])[0]).value is None
+    assert published_value(published, compare([make_record("dadam_aer")])[0]) is None
+    references = {entry.metric: entry.value for entry in published["gpt2", "", "", ""]}
+    assert references == {"val_loss": 2.9689, "train_loss": 2.957, "iteration_ms": 178}

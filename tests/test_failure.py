@@ -1,0 +1,139 @@
+"""Hung and dead peers, models that differ, and that the exchange hides behind the computation."""
+
+import os
+import re
+import signal
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from decent_core import topology
+from decent_core.engine.distributed import ExchangeError
+from tests import engines
+from tests.ranks import run_ranks, start_ranks
+from tests.toy import ToyTask
+
+
+def step_until_error(rank, folder, method, name, world_size, timeout):
+    """Train until an exchange fails; returns the message and the seconds from the last completed step to it."""
+    graph = topology.build(name, world_size, 2)
+    world = engines.distributed_world(graph, method, timeout)
+    task = ToyTask(world_size=world_size)
+    engine = engines.build_engine(world, task, method, "adamw", graph)
+    for _ in range(10_000):
+        started = time.monotonic()
+        try:
+            engines.train_step(engine, task)
+        except ExchangeError as error:
+            return str(error), time.monotonic() - started
+        time.sleep(0.01)
+        (folder / f"{rank}").write_text(str(engine.step))
+    return "", 0.0
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "operation"),
+    [
+        ("awc", "complete", r"group average between ranks \[0, 1, 2, 3\]"),
+        ("awc", "ring", r"exchange with peers between ranks"),
+        ("atc", "aer", r"(group average|exchange with peers) between ranks"),
+        ("allreduce", "complete", r"gradient all-reduce between ranks \[0, 1, 2, 3\]"),
+    ],
+)
+def test_hung_rank_ends_in_an_error_that_names_operation_and_ranks(tmp_path, method, name, operation):
+    timeout = 3.0
+    ranks = start_ranks(step_until_error, 4, tmp_path, method, name, 4, timeout, group_timeout=timeout)
+    end = time.monotonic() + 60
+    while not (tmp_path / "3").exists() or int((tmp_path / "3").read_text() or 0) < 3:
+        assert time.monotonic() < end, "the ranks did not start"
+        time.sleep(0.01)
+    os.kill(ranks.processes[3].pid, signal.SIGSTOP)
+    outcomes = ranks.collect(seconds=6 * timeout, waited_for=3)
+    for rank, (ok, value) in enumerate(outcomes[:3]):
+        assert ok, value
+        message, seconds = value
+        assert re.search(rf"step \d+: {operation}", message), message
+        assert f"rank {rank} " in message and "time-out 3 s" in message
+        assert seconds < 4 * timeout
+
+
+def build_different_models(rank):
+    graph = topology.build("ring", 3)
+    task = ToyTask(batch_norm=rank == 1)
+    with pytest.raises(ValueError, match=r"workers \[1\] built another model than worker 0"):
+        engines.build_engine(engines.distributed_world(graph), task, "awc", "sgd", graph)
+
+
+def test_other_model_on_one_rank_is_an_error_on_every_rank():
+    run_ranks(build_different_models, 3)
+
+
+def start_from_rank_zero(rank):
+    """Weights, frozen weights and buffers after building; every rank had drawn its own."""
+    torch.manual_seed(rank)
+    graph = topology.build("ring", 3)
+    task = ToyTask(batch_norm=True)
+    real = task.build_model
+
+    def build_model():
+        torch.manual_seed(rank)
+        model = real()
+        model.norm.running_mean.fill_(rank)
+        return model
+
+    task.build_model = build_model
+    engine = engines.build_engine(engines.distributed_world(graph), task, "awc", "sgd", graph, spread=0.0)
+    state = engine.model.state_dict()
+    return {name: tensor.detach().numpy().copy() for name, tensor in state.items()}
+
+
+def test_all_ranks_start_from_rank_zero():
+    first, *others = run_ranks(start_from_rank_zero, 3)
+    assert "frozen" in first and "norm.running_mean" in first
+    for other in others:
+        for name, value in first.items():
+            np.testing.assert_array_equal(value, other[name], err_msg=name)
+
+
+def exchange_waits(rank, compute_seconds):
+    """Share of the step's time spent waiting in `awc`, with a model of 8 MB and a computation of known length."""
+    graph = topology.build("one_peer_exp", 4)
+    world = engines.distributed_world(graph, bucket_mib=4.0)
+    task = ToyTask(world_size=4)
+    engine = engines.build_engine(world, task, "awc", "sgd", graph, precision="fp32")
+    big = torch.zeros(1, 2_000_000)
+    waits, total = 0.0, 0.0
+    for step in range(12):
+        round_ = graph.round(step)
+        start = time.perf_counter()
+        pending = world.start_mix(big, round_, f"step {step}")
+        time.sleep(compute_seconds)
+        waiting = time.perf_counter()
+        pending.wait()
+        if step >= 2:
+            waits, total = waits + time.perf_counter() - waiting, total + time.perf_counter() - start
+    assert engine.x.shape[0] == 1
+    return waits / total
+
+
+def test_exchange_runs_beside_the_computation():
+    """8 MB to one peer over the loopback take some 10 ms of a step of 250 ms: nearly nothing is left to wait for."""
+    shares = run_ranks(exchange_waits, 4, 0.25)
+    assert max(shares) < 0.05, shares
+
+
+def awc_buffers(rank, name):
+    graph = topology.build(name, 4, 2)
+    world = engines.distributed_world(graph, bucket_mib=25)
+    rows = torch.randn(1, 100_003)
+    for step in range(graph.period):
+        world.start_mix(rows, graph.round(step), "test").wait()
+    exchange = world.exchange
+    return sum(b.numel() for b in (exchange.mixed, exchange.received) if b is not None) / rows.numel()
+
+
+@pytest.mark.parametrize("name", ["complete", "ring", "static_exp", "aer", "one_peer_exp"])
+def test_exchange_buffers_take_at_most_twice_the_parameters(name):
+    assert max(run_ranks(awc_buffers, 4, name)) <= 2.001

@@ -1,0 +1,92 @@
+"""Launchers: torchrun, mpirun and srun start real ranks that find each other; what they leave unset is found out."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from decent_core.engine.launch import Launch, choose_device, find_launch
+
+ROOT = Path(__file__).resolve().parent.parent
+MEET = """
+import json, sys, torch, torch.distributed as dist
+from decent_core.engine.launch import find_launch, join, workers_per_node
+launch = find_launch()
+join(launch, torch.device("cpu"), 60)
+total = torch.tensor([float(launch.rank)])
+dist.all_reduce(total)
+nodes = workers_per_node()
+if launch.rank == 0:
+    print(json.dumps([launch.launcher, launch.world_size, total.item(), nodes]))
+dist.destroy_process_group()
+"""
+
+
+def started_by(command: list[str], **environment: str) -> list:
+    """What rank 0 of MEET says, started by the command."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "OMPI", "MASTER", "RANK"))}
+    done = subprocess.run(
+        command, env={**kept, "OMP_NUM_THREADS": "1", **environment}, cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def test_torchrun(tmp_path):
+    script = tmp_path / "meet.py"
+    script.write_text(MEET)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3", str(script)]
+    assert started_by(command, PYTHONPATH=str(ROOT)) == ["torchrun", 3, 3.0, [3]]
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun is not installed; CI installs it")
+def test_mpirun():
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", sys.executable, "-c", MEET]
+    assert started_by(command) == ["mpirun (Open MPI)", 3, 3.0, [3]]
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    """A real Slurm of two nodes on this host."""
+    script = ROOT / "tests" / "slurm_cluster.sh"
+    subprocess.run(["bash", str(script), "up", str(tmp_path), "2"], check=True, timeout=60)
+    yield {"SLURM_CONF": str(tmp_path / "slurm.conf")}
+    subprocess.run(["bash", str(script), "down", str(tmp_path)], check=True, timeout=60)
+
+
+@pytest.mark.skipif(shutil.which("slurmctld") is None or os.geteuid() != 0, reason="needs root and Slurm; CI has both")
+def test_srun_over_two_nodes(slurm):
+    """Plain srun: no LOCAL_WORLD_SIZE, no rendezvous; both nodes are this host, so the address is given."""
+    command = ["srun", "-N2", "-n4", "--overcommit", sys.executable, "-c", MEET]
+    assert started_by(command, MASTER_ADDR="127.0.0.1", **slurm) == ["srun", 4, 6.0, [2, 2]]
+
+
+def test_no_launcher():
+    assert find_launch({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}) is None, "an allocation's shell is not a started rank"
+    assert find_launch({}) is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}, Launch("torchrun", 1, 4, 1)),
+        ({"PMI_RANK": "2", "PMI_SIZE": "3", "MPI_LOCALRANKID": "0"}, Launch("mpirun (MPICH)", 2, 3, 0)),
+    ],
+)
+def test_environment_of_launchers(environment, expected):
+    assert find_launch(environment) == expected
+
+
+def test_incomplete_environment_is_an_error_that_names_the_variable():
+    with pytest.raises(ValueError, match="torchrun has set RANK but not LOCAL_RANK"):
+        find_launch({"RANK": "1", "WORLD_SIZE": "4"})
+
+
+def test_device_is_the_cpu_without_an_accelerator():
+    if not torch.accelerator.is_available():
+        assert choose_device(5) == torch.device("cpu")
