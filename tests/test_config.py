@@ -11,7 +11,7 @@ import yaml
 from decent_core.methods import METHODS
 from decent_core.record import WITHOUT_EFFECT, config_hash
 from decent_core.topology import names as topology_names
-from scripts.compose import CONF, NoSuchRecipe, choices
+from scripts.compose import CONF, GROUPS, NoSuchRecipe, choices, compose
 from scripts.config import load
 from scripts.help import wanted_help
 
@@ -56,14 +56,14 @@ def test_conf_files_open_with_a_command_that_uses_them(path):
     assert first.startswith("# ")
     words = shlex.split(first[2:])
     assert words[words.index("-m") + 1] == "scripts.train"
-    config = load(words[words.index("-m") + 2 :])
-    group, name = path.relative_to(CONF).parts[0], path.relative_to(CONF).with_suffix("").as_posix()
-    if group in ("task", "optimizer", "schedule", "engine"):
-        assert getattr(config, group).name == path.stem
-    if group == "experiment":
-        assert f"experiment/{config.experiment}" == name
-    if group == "recipe":
-        assert f"recipe/{config.task.name}/{config.scale}" == name
+    overrides = words[words.index("-m") + 2 :]
+    load(overrides)
+    _, chosen = compose(overrides)
+    group, *name = path.relative_to(CONF).with_suffix("").parts
+    if group in GROUPS:
+        assert chosen[group] == "/".join(name)
+    if group in ("recipe", "rate"):
+        assert name == [chosen["task"], chosen["scale"], chosen["optimizer"]][: len(name)]
 
 
 @pytest.mark.parametrize("name", choices("experiment"))

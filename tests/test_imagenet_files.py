@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import datasets
 import numpy as np
@@ -14,7 +15,6 @@ import pytest
 import torch
 from PIL import Image
 from torchvision.datasets import ImageFolder
-from torchvision.transforms import v2
 
 from tasks.imagenet.decode import crops, decode_rgb
 from tasks.imagenet.task import ImageTask
@@ -42,7 +42,7 @@ def open_task():
 
 @pytest.fixture(scope="module")
 def hub_files(tmp_path_factory, tree):
-    """Parquet files with the schema and the names that imagenet-1k has on the hub; the rows are in no order of labels."""
+    """Parquet files as imagenet-1k has them on the hub, with its schema; the rows are not sorted by label."""
     folder = tmp_path_factory.mktemp("hub")
     (folder / "data").mkdir()
     names = sorted(path.name for path in (tree / "train").iterdir())
@@ -61,22 +61,26 @@ def content(batch):
     return {name: tensor.contiguous().numpy().tobytes() for name, tensor in batch.items()}
 
 
-@pytest.mark.parametrize(("kind", "mode"), [("JPEG", "RGB"), ("JPEG", "L"), ("JPEG", "CMYK"), ("PNG", "RGB"), ("PNG", "P")])
-def test_files_of_every_colour_space_are_decoded_as_pillow_does(kind, mode):
+@pytest.mark.parametrize(
+    ("kind", "mode"), [("JPEG", "RGB"), ("JPEG", "L"), ("JPEG", "CMYK"), ("PNG", "RGB"), ("PNG", "P")]
+)
+def test_files_of_every_colour_space_are_decoded(kind, mode):
     file = encoded(picture(3, 0), kind, mode)
     expected = np.asarray(Image.open(io.BytesIO(file)).convert("RGB")).astype(int)
     found = decode_rgb(file).permute(1, 2, 0).numpy()
     assert found.shape == (40, 60, 3)
-    assert np.abs(found - expected).max() <= 1
+    assert np.array_equal(found, expected)
 
 
 def test_crops_are_the_published_ones():
-    training, validation = crops(file_settings("x", train_size=176, validation_resize=256, validation_size=224)).values()
+    training, validation = crops(
+        file_settings("x", train_size=176, validation_resize=256, validation_size=224)
+    ).values()
     crop, flip = training.transforms
     assert (crop.size, crop.scale, crop.ratio, flip.p) == ((176, 176), (0.08, 1.0), (3 / 4, 4 / 3), 0.5)
     assert (validation.transforms[0].size, validation.transforms[1].size) == ([256], (224, 224))
     for resize in (crop, validation.transforms[0]):
-        assert (resize.interpolation, resize.antialias) == (v2.InterpolationMode.BILINEAR, False)
+        assert (resize.interpolation, resize.antialias) == ("bilinear", False)
 
 
 def test_batches_of_a_tree_are_those_of_image_folder_and_torchvision(tree, open_task):
@@ -93,21 +97,22 @@ def test_batches_of_a_tree_are_those_of_image_folder_and_torchvision(tree, open_
             assert label == expected
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                with open(path, "rb") as file:
-                    assert torch.equal(image, crop["train"](decode_rgb(file.read())))
+                assert torch.equal(image, crop["train"](decode_rgb(Path(path).read_bytes())))
 
 
 def test_every_validation_image_comes_once_with_resize_and_centre_crop(tree, open_task):
     task = open_task(tree, validation_batch=5)
     folder = ImageFolder(tree / "val")
     crop = crops(file_settings(tree))["validation"]
-    expected = {crop(decode_rgb(open(path, "rb").read())).numpy().tobytes(): label for path, label in folder.samples}
+    files = {path: Path(path).read_bytes() for path, _ in folder.samples}
+    expected = {crop(decode_rgb(files[path])).contiguous().numpy().tobytes(): label for path, label in folder.samples}
     batches = task.validation_batches()
     assert [len(batch["labels"]) for batch in batches] == [4, 4, 4]
     for order in (range(3), range(2, -1, -1), range(0, 3, 2)):
         for index in order:
             images = batches[index]["images"]
-            found = {image.contiguous().numpy().tobytes(): int(label) for image, label in zip(images, batches[index]["labels"], strict=True)}
+            pixels = [image.contiguous().numpy().tobytes() for image in images]
+            found = dict(zip(pixels, batches[index]["labels"].tolist(), strict=True))
             assert found.items() <= expected.items()
             assert len(found) == 4
     seen = [image.contiguous().numpy().tobytes() for batch in batches for image in batch["images"]]
@@ -155,8 +160,8 @@ def test_corrupt_images_are_named_and_counted_and_left_out(tmp_path, open_task, 
         assert sum(len(batch["labels"]) for batch in task.validation_batches()) == 5
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 3, "each is named once"
-    assert any("train/class_0/001.JPEG" in text and "truncated" in text for text in said)
-    assert any("train/class_1/004.JPEG: the file is empty" in text for text in said)
+    assert any("train/class_0/001.JPEG" in text and "truncated" in text.lower() for text in said)
+    assert any("train/class_1/004.JPEG: not an image" in text for text in said)
     assert said[2].startswith("unreadable image 3 (task.max_corrupt=3)")
     assert "val/class_0/007.JPEG" in said[2]
 
@@ -174,7 +179,10 @@ def test_parquet_files_of_the_hub_give_the_same_images_as_the_tree(tree, hub_fil
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path)
     hub, folder = open_task(hub_files), open_task(tree)
     assert hub._images.classes == 4
-    for batches in ([hub.batch(0, 0), folder.batch(0, 0)], [hub.validation_batches()[0], folder.validation_batches()[0]]):
+    for batches in (
+        [hub.batch(0, 0), folder.batch(0, 0)],
+        [hub.validation_batches()[0], folder.validation_batches()[0]],
+    ):
         assert content(batches[0]) == content(batches[1])
     rows = hub._images._splits["train"]
     assert rows.reader.describe(rows.references(np.array([0]))[0]) == f"{hub_files} train row 0"

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from torch import nn
@@ -37,7 +37,9 @@ def test_embedded_images_are_the_derived_ones_balanced_and_licensed():
 
 
 def test_no_validation_image_is_trained_on():
-    train, validation = ({image.tobytes() for image in load_split(settings(), name).images} for name in ("train", "validation"))
+    train, validation = (
+        {image.tobytes() for image in load_split(settings(), name).images} for name in ("train", "validation")
+    )
     assert not train & validation
 
 
@@ -85,7 +87,11 @@ def test_batches_are_pure_and_differ_between_workers_steps_and_seeds(sharding):
 
 def test_an_epoch_shows_every_image_once():
     one = task(4)
-    counts = torch.stack([one.batch(step, worker)["labels"] for step in range(15) for worker in range(4)]).flatten().bincount()
+    counts = (
+        torch.stack([one.batch(step, worker)["labels"] for step in range(15) for worker in range(4)])
+        .flatten()
+        .bincount()
+    )
     assert counts.tolist() == [24] * 10
 
 
@@ -98,9 +104,12 @@ def test_sorted_shares_hold_few_classes_and_are_trained_on_completely():
 
 
 @examples(max_examples=60, deadline=None)
-@given(st.lists(st.integers(1, 40), min_size=1, max_size=12), st.integers(1, 9), st.floats(1e-4, 1e4), st.integers(0, 99))
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=12), st.integers(1, 9), st.floats(1e-4, 1e4), st.integers(0, 99)
+)
 def test_shares_are_equal_and_disjoint(per_class, workers, alpha, seed):
     labels = np.repeat(np.arange(len(per_class)), per_class)
+    assume(len(labels) >= workers)
     for shards in (by_label(labels, workers), dirichlet(labels, workers, alpha, np.random.default_rng(seed))):
         assert {len(shard) for shard in shards} == {len(labels) // workers}
         together = np.concatenate(shards)
@@ -111,12 +120,13 @@ def test_dirichlet_shares_go_from_one_class_to_iid():
     labels = np.repeat(np.arange(10), 200)
 
     def largest(alpha):
-        shards = dirichlet(labels, 10, alpha, np.random.default_rng(1))
+        """The share of the most frequent class, mean over workers and draws."""
+        shards = [shard for seed in range(8) for shard in dirichlet(labels, 10, alpha, np.random.default_rng(seed))]
         return np.mean([np.bincount(labels[shard]).max() / len(shard) for shard in shards])
 
-    assert largest(1e-3) > 0.9
-    assert 0.25 < largest(0.5) < 0.8
-    assert largest(1e4) < 0.15
+    assert largest(1e-3) > 0.95
+    assert 0.3 < largest(0.5) < 0.5
+    assert largest(1e4) < 0.16  # 20 of 200 images are expected, and some class has more
 
 
 def test_loss_is_the_smoothed_cross_entropy_summed_over_images():
@@ -126,12 +136,12 @@ def test_loss_is_the_smoothed_cross_entropy_summed_over_images():
     logits = model(torch.from_numpy((pixels - 0.286) / 0.353)).detach().numpy()
     log_p = logits - np.log(np.exp(logits).sum(1, keepdims=True))
     target = np.full((16, 10), 0.01) + 0.9 * np.eye(10)[batch["labels"]]
-    loss = task().loss_sum(model, batch)
+    loss = task().loss_sum(model, batch).detach()
     assert float(loss) == pytest.approx(-(target * log_p).sum(), rel=1e-10)
     parts = task().micro_batches(batch, 3)
-    assert sum(float(task().loss_sum(model, part)) for part in parts) == pytest.approx(float(loss), rel=1e-12)
+    assert sum(task().loss_sum(model, part).item() for part in parts) == pytest.approx(float(loss), rel=1e-12)
     assert sum(task().weight(part) for part in parts) == task().weight(batch) == 16
-    with pytest.raises(ValueError, match="micro_batches=17: a worker's batch has 16 images"):
+    with pytest.raises(ValueError, match="micro_batches=17: a worker's batch has only 16 images"):
         task().micro_batches(batch, 17)
 
 
@@ -143,7 +153,9 @@ class Fixed(nn.Module):
         self.order = nn.Parameter(torch.arange(10.0))
 
     def forward(self, images):
-        return self.order * images[:, 0, 14, 14:15].sign()  # the last classes win if the pixel is brighter than the mean
+        return (
+            self.order * images[:, 0, 14, 14:15].sign()
+        )  # the last classes win if the pixel is brighter than the mean
 
 
 def test_accuracies_count_every_validation_image_once_whatever_the_batches():
@@ -169,7 +181,9 @@ def test_accuracies_count_every_validation_image_once_whatever_the_batches():
 def test_decay_takes_all_but_batch_norm_and_biases(model):
     shape = {"blocks": None, "width": None} if model == "resnet50" else {}
     network = build_model(settings(model=model, **shape), 10)
-    decayed = {id(p) for group in parameter_groups(network, 1 / 32768) if group["weight_decay"] for p in group["params"]}
+    decayed = {
+        id(p) for group in parameter_groups(network, 1 / 32768) if group["weight_decay"] for p in group["params"]
+    }
     for module in network.modules():
         for name, p in module.named_parameters(recurse=False):
             expected = isinstance(module, nn.Conv2d | nn.Linear) and name == "weight"
@@ -217,11 +231,11 @@ def test_settings_refuse_what_has_no_meaning(changes, message):
 
 
 def test_more_images_than_there_are_and_batches_that_cannot_be_shared_are_refused():
-    with pytest.raises(ValueError, match="task.train_images=12001: there are only 12000 images"):
+    with pytest.raises(ValueError, match=r"task\.train_images=12001: there are only 12000 images"):
         task(train_images=12001)
-    with pytest.raises(ValueError, match="task.validation_images=2001"):
+    with pytest.raises(ValueError, match=r"task\.validation_images=2001"):
         task(validation_images=2001)
-    with pytest.raises(ValueError, match="task.global_batch=16 cannot be shared equally by world_size=3"):
+    with pytest.raises(ValueError, match=r"task\.global_batch=16 cannot be shared equally by world_size=3"):
         task(3)
     with pytest.raises(ValueError, match="8 images cannot be shared out to 16 workers"):
         task(16, train_images=8, sharding="by_label")

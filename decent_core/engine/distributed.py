@@ -119,7 +119,7 @@ class Exchange:
     """First-in-first-out communication of one rank, beside its computation.
 
     On the CPU a thread of its own drives gloo; on an accelerator the operations are queued on a side stream. Buffers: D
-    for the mixed parameters and at most D for what is being received, both kept from step to step.
+    for the mixed row and at most D for what is being received, both kept from step to step. One exchange at a time.
     """
 
     def __init__(self, world: DistributedWorld, topology: Topology | None):
@@ -128,7 +128,7 @@ class Exchange:
         self.on_cpu = world.device.type == "cpu"
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="exchange") if self.on_cpu else None
         self.stream = None if self.on_cpu else torch.Stream(device=world.device)
-        self.mixed: Tensor | None = None
+        self.results: dict[int, Tensor] = {}  # by the length of the row
         self.received: Tensor | None = None
 
     def start(self, rows: Tensor, round_: Round, what: str) -> Done | InFlight:
@@ -136,39 +136,38 @@ class Exchange:
         if isinstance(plan, GroupPlan) and len(plan.members) == 1:
             return Done(rows)
         row = rows[0]
-        if self.mixed is None:
-            self.mixed = torch.empty_like(row)
+        if row.numel() not in self.results:
+            self.results[row.numel()] = torch.empty_like(row)
+        mixed = self.results[row.numel()]
         work = self._average_group if isinstance(plan, GroupPlan) else self._combine_peers
         if self.thread is not None:
-            return InFlight(self.mixed[None], self.thread.submit(work, row, plan, what), lambda: None)
+            return InFlight(mixed[None], self.thread.submit(work, row, mixed, plan, what), lambda: None)
         assert self.stream is not None
         current = torch.accelerator.current_stream()
         self.stream.wait_stream(current)
         with self.stream:
-            work(row, plan, what)
-        return InFlight(self.mixed[None], None, lambda: current.wait_stream(self.stream))
+            work(row, mixed, plan, what)
+        return InFlight(mixed[None], None, lambda: current.wait_stream(self.stream))
 
-    def _average_group(self, row: Tensor, plan: GroupPlan, what: str) -> None:
-        assert self.mixed is not None
+    def _average_group(self, row: Tensor, result: Tensor, plan: GroupPlan, what: str) -> None:
         if len(plan.members) == 2:
             peer = plan.members[plan.members[0] == self.world.rank]
-            return self._combine_peers(row, PeerPlan(0.5, ((peer, 0.5),), (peer,)), what)
-        self.mixed.copy_(row)
+            return self._combine_peers(row, result, PeerPlan(0.5, ((peer, 0.5),), (peer,)), what)
+        result.copy_(row)
         with self.world.named(f"{what}: group average", plan.members):
-            for bucket in self.mixed.split(self._bucket_elements(row)):
+            for bucket in result.split(self._bucket_elements(row)):
                 dist.all_reduce(bucket, group=self.groups[plan.members])
-        self.mixed.div_(len(plan.members))
+        result.div_(len(plan.members))
 
-    def _combine_peers(self, row: Tensor, plan: PeerPlan, what: str) -> None:
-        """mixed <- w_self row + sum over in-neighbours of weight x received, bucket by bucket."""
-        assert self.mixed is not None
+    def _combine_peers(self, row: Tensor, result: Tensor, plan: PeerPlan, what: str) -> None:
+        """result <- w_self row + sum over in-neighbours of weight x received, bucket by bucket."""
         degree = max(1, len(plan.receives))
         elements = min(self._bucket_elements(row), -(-row.numel() // degree))
         if self.received is None or self.received.numel() < degree * elements:
             self.received = torch.empty(degree * elements, dtype=row.dtype, device=row.device)
         ranks = sorted({self.world.rank, *plan.sends, *(peer for peer, _ in plan.receives)})
         with self.world.named(f"{what}: exchange with peers", ranks):
-            for own, mixed in zip(row.split(elements), self.mixed.split(elements), strict=True):
+            for own, mixed in zip(row.split(elements), result.split(elements), strict=True):
                 arrived = [self.received[k * elements :][: own.numel()] for k in range(len(plan.receives))]
                 operations = [dist.P2POp(dist.isend, own, peer) for peer in plan.sends]
                 receives = zip(arrived, plan.receives, strict=True)

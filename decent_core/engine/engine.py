@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,10 +59,7 @@ class Engine:
     ):
         self.world, self.method, self.topology, self.settings, self.seed = world, method, topology, settings, seed
         self.learning_rate = learning_rate
-        if topology.push and not method.takes_push:
-            raise ValueError(
-                f"method {method.name} averages with doubly stochastic rounds; topology {topology.name} is column-stochastic"
-            )
+        method.check_topology(topology)
         if settings.channels_last:
             model.to(memory_format=torch.channels_last)
         _check_equal_structure(model, world)
@@ -83,24 +81,53 @@ class Engine:
     def x(self) -> Tensor:
         return self.replicas.rows
 
-    def start_mix(self, rows: Tensor) -> Pending:
-        round_ = self.topology.round(self.step)
+    @cached_property
+    def peak_lr(self) -> float:
+        return max(map(self.learning_rate, range(self.settings.steps)))
+
+    @property
+    def beta(self) -> float:
+        return self.replicas.optimizers[0].defaults["momentum"]
+
+    @property
+    def momentum(self) -> Tensor:
+        return self.replicas.momentum
+
+    def start_mix(self, rows: Tensor, number: int | None = None) -> Pending:
+        round_ = self.topology.round(self.step if number is None else number)
         row_bytes = rows.shape[1] * rows.element_size()
         self.bytes_sent += float(np.mean(round_.bytes_sent(row_bytes)))
         return _Timed(self, self.world.start_mix(rows, round_, f"step {self.step}"))
 
-    def mix(self, rows: Tensor) -> Tensor:
-        return self.start_mix(rows).wait()
+    def mix(self, rows: Tensor, number: int | None = None) -> Tensor:
+        return self.start_mix(rows, number).wait()
+
+    def mean(self, rows: Tensor) -> Tensor:
+        self._count_mean()
+        start = self.clock.mark()
+        mean = self.world.mean(rows, f"step {self.step}")
+        self.waits.append((start, self.clock.mark()))
+        return mean
 
     def average_gradients(self) -> None:
-        self.bytes_sent += 2 * (self.world.size - 1) / self.world.size * self.x.shape[1] * self.x.element_size()
+        self._count_mean()
         self.replicas.stash_gradients()
         self.world.average_gradients(self.replicas.gradients)
         self.replicas.replace_gradients(self.replicas.gradients)
 
+    def gradients(self) -> Tensor:
+        return self.replicas.take_gradients(self.settings.clip_norm)
+
+    def step_along(self, directions: Tensor) -> None:
+        self.replicas.step_along(directions)
+
     def apply_optimizers(self) -> None:
         for index in range(self.replicas.count):
             self.replicas.update(index, self.settings.clip_norm)
+
+    def _count_mean(self) -> None:
+        """Counted as a ring all-reduce of the parameters."""
+        self.bytes_sent += 2 * (self.world.size - 1) / self.world.size * self.x.shape[1] * self.x.element_size()
 
     # What a training loop calls
 
@@ -113,6 +140,8 @@ class Engine:
                 group["lr"] = self.lr
         self.replicas.clear_gradients()
         with torch.no_grad():
+            if self.step == 0:
+                self.method.start(self)
             self.method.begin_step(self)
 
     @contextmanager
@@ -156,7 +185,7 @@ class Engine:
     def load_state_dict(self, state: dict) -> None:
         self.step = state["step"]
         self.replicas.load_state_dict(state["replicas"])
-        self.method.load_state_dict(state["method"])
+        self.method.load_state_dict({name: tensor.to(self.x.device) for name, tensor in state["method"].items()})
 
     def parameter_hashes(self) -> list[str]:
         """sha256 of every worker's parameters, all workers in order: equal hashes are equal bits."""

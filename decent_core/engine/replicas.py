@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from decent_core.engine.flat import FlatLayout
+from decent_core.optim import add_coupled_decay, without_coupled_decay
 
 
 class Replicas:
@@ -32,6 +33,7 @@ class Replicas:
         self.optimizers = [build_optimizer(model) for _ in range(count)]
         device = self.layout.device.type
         self.scalers = [torch.amp.GradScaler(device, enabled=scaled) for _ in range(count)]
+        self._momentum: Tensor | None = None
 
     def _place(self, parameters: Sequence[Tensor], buffers: Sequence[Tensor]) -> None:
         for parameter, view in zip(self.layout.parameters, parameters, strict=True):
@@ -74,14 +76,59 @@ class Replicas:
 
     def update(self, index: int, clip_norm: float | None) -> None:
         """One optimizer step of a local worker: one unscaling, one global clipping norm, one decision to step or to skip."""
+        self._unscale_and_clip(index, clip_norm)
+        self.scalers[index].step(self.optimizers[index])
+        self.scalers[index].update()
+
+    def take_gradients(self, clip_norm: float | None) -> Tensor:
+        """All gradients as rows [L, D] with coupled weight decay in them, and none left in the module.
+
+        The scaler's one decision: the row of a worker with a gradient that is not finite becomes zero.
+        """
+        rows = torch.empty_like(self.rows)
+        for index, row in enumerate(rows):
+            self._unscale_and_clip(index, clip_norm)
+            add_coupled_decay(self.optimizers[index])
+            self.layout.flatten([p.grad for p in self.layout.parameters], out=row)
+            if self.scalers[index].is_enabled() and not torch.isfinite(row).all():
+                row.zero_()
+            self.scalers[index].update()
+        self.clear_gradients()
+        return rows
+
+    def step_along(self, directions: Tensor) -> None:
+        """One optimizer step of every local worker with the rows of `directions` [L, D] for gradients."""
+        for index, row in enumerate(directions):
+            self.bind(index)
+            optimizer = self.optimizers[index]
+            # torch's foreach path adds a Nesterov momentum into the gradient itself
+            row = row.clone() if optimizer.defaults.get("nesterov") else row
+            for parameter, view in zip(self.layout.parameters, self.layout.views(row), strict=True):
+                parameter.grad = view
+            with without_coupled_decay(optimizer):
+                optimizer.step()
+        self.clear_gradients()
+
+    @property
+    def momentum(self) -> Tensor:
+        """The momentum buffers of the local SGDs, from now on views of rows [L, D]."""
+        if self._momentum is None:
+            self._momentum = torch.zeros_like(self.rows)
+            for row, optimizer in zip(self._momentum, self.optimizers, strict=True):
+                for parameter, view in zip(self.layout.parameters, self.layout.views(row), strict=True):
+                    own = optimizer.state[parameter]
+                    if (buffer := own.get("momentum_buffer")) is not None:
+                        view.copy_(buffer)
+                    own["momentum_buffer"] = view
+        return self._momentum
+
+    def _unscale_and_clip(self, index: int, clip_norm: float | None) -> None:
+        """Put a local worker into the module and its gradients into the units of the loss."""
         self.bind(index)
-        optimizer, scaler = self.optimizers[index], self.scalers[index]
-        if scaler.is_enabled():
-            scaler.unscale_(optimizer)
+        if self.scalers[index].is_enabled():
+            self.scalers[index].unscale_(self.optimizers[index])
         if clip_norm is not None:
             nn.utils.clip_grad_norm_(self.layout.parameters, clip_norm)
-        scaler.step(optimizer)
-        scaler.update()
 
     def state_dict(self) -> dict:
         """Everything of the local workers that a later step depends on."""
@@ -97,6 +144,7 @@ class Replicas:
         for own, saved in zip(self.buffers, state["buffers"], strict=True):
             for tensor, value in zip(own, saved, strict=True):
                 tensor.copy_(value)
+        self._momentum = None  # loading gives the optimizers tensors of their own
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         for scaler, saved in zip(self.scalers, state["scalers"], strict=True):

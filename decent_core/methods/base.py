@@ -5,9 +5,12 @@ decides how. Every tensor that a method handles is `[L, D]`: a row for each loca
 one in the distributed engine) of D flat parameters, so the same lines run in both.
 """
 
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Protocol
 
 from torch import Tensor
+
+from decent_core.topology import Topology
 
 
 class Pending(Protocol):
@@ -20,38 +23,102 @@ class Pending(Protocol):
 class Workers(Protocol):
     """The local workers, as a method sees them in one step."""
 
-    #: parameters, [L, D]; writing into it changes the models
-    x: Tensor
-    #: learning rate of this step
-    lr: float
+    @property
+    def x(self) -> Tensor:
+        """Parameters, [L, D]; writing into it changes the models. Before step 0 all workers' are the same."""
 
-    def start_mix(self, rows: Tensor) -> Pending:
-        """Start to send `rows` [L, D] through this step's round: row i becomes sum_j w_ij row_j.
+    @property
+    def step(self) -> int:
+        """Number of this step, from 0."""
 
-        `rows` must stay as they are until the exchange has been waited for. The result may share their memory.
+    @property
+    def lr(self) -> float:
+        """Learning rate of this step."""
+
+    @property
+    def peak_lr(self) -> float:
+        """The highest learning rate of the whole run."""
+
+    @property
+    def beta(self) -> float:
+        """The momentum factor of the local optimizers (`sgd`)."""
+
+    @property
+    def momentum(self) -> Tensor:
+        """The momentum m of the local optimizers (`sgd`), [L, D], zero at first; writing into it changes theirs."""
+
+    def start_mix(self, rows: Tensor, number: int | None = None) -> Pending:
+        """Start to send `rows` [L, any] through round `number` (None: this step's): row i becomes sum_j w_ij row_j.
+
+        `rows` must stay as they are until the exchange has been waited for. The result may share their memory, and is
+        overwritten by the next exchange.
         """
 
-    def mix(self, rows: Tensor) -> Tensor:
+    def mix(self, rows: Tensor, number: int | None = None) -> Tensor:
         """`start_mix` and `wait` in one."""
+
+    def mean(self, rows: Tensor) -> Tensor:
+        """The exact mean over all workers, [D], of rows [L, D]."""
 
     def average_gradients(self) -> None:
         """Replace every worker's gradients by their mean over all workers."""
+
+    def gradients(self) -> Tensor:
+        """The local workers' gradients g, [L, D], unscaled and clipped, for a method that goes on with `step_along`.
+
+        An optimizer's weight decay, unless it is decoupled, is in it: g + decay x. Zero for a tensor without a gradient, and
+        for a worker whose loss scaler skips the step. They are handed over once a step.
+        """
+
+    def step_along(self, directions: Tensor) -> None:
+        """x_i <- x_i - lr d_i, where worker i's optimizer takes row i of [L, D] for its gradient, in every tensor.
+
+        Only decoupled weight decay is applied. The directions stay as they are.
+        """
 
     def apply_optimizers(self) -> None:
         """x_i <- x_i - lr d_i, with worker i's own optimizer, clipping norm and loss scale."""
 
 
+def state() -> Any:
+    """A tensor that a method keeps from step to step, [L, D] or [D]: a field made in `start`, saved in checkpoints."""
+    return field(default=None, init=False, repr=False)
+
+
+@dataclass
 class Method:
     """Base of all methods. A subclass is a dataclass: its fields are the options that a configuration may set."""
 
     name: ClassVar[str]
-    #: the optimizers it is defined for; None: any
+    #: the optimizers it is defined for, None: any; and why no others, for the message that refuses them
     optimizers: ClassVar[tuple[str, ...] | None] = None
-    #: gradients are averaged over all workers, so that there is no topology to choose and the models stay equal
+    because: ClassVar[str] = ""
+    #: gradients are averaged over all workers, so that the models stay equal
     averages_gradients: ClassVar[bool] = False
-
+    #: workers meet in the rounds of a topology; otherwise only in means over all of them
+    uses_topology: ClassVar[bool] = True
     #: it weighs out column-stochastic rounds (`Topology.push`); others need doubly stochastic ones
     takes_push: ClassVar[bool] = False
+    #: its state belongs to where x is, so that no other method may move x between its steps (as `slowmo` does)
+    tied_to_x: ClassVar[bool] = False
+
+    def check_optimizer(self, optimizer: str) -> None:
+        """Raises ValueError, with the reason, if the method has no meaning with this optimizer."""
+        if self.optimizers is not None and optimizer not in self.optimizers:
+            raise ValueError(
+                f"optimizer={optimizer}: method={self.name} goes with {', '.join(self.optimizers)} only: {self.because}"
+            )
+
+    def check_topology(self, topology: Topology) -> None:
+        """Raises ValueError, with the reason, if the method can't work over this topology."""
+        if topology.push and not self.takes_push:
+            raise ValueError(
+                f"topology={topology.name}: its rounds are only column-stochastic, and method={self.name} averages with "
+                "doubly stochastic ones; method=sgp weighs such rounds out"
+            )
+
+    def start(self, workers: Workers) -> None:
+        """Runs before step 0: makes the state."""
 
     def begin_step(self, workers: Workers) -> None:
         """Runs before the forward pass: exchanges that depend on the models alone start here."""
@@ -61,9 +128,19 @@ class Method:
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What must survive a checkpoint between two steps."""
-        return {}
+        """What must survive a checkpoint between two steps: the tensors that the method keeps."""
+        kept = {entry.name: getattr(self, entry.name) for entry in fields(self) if not entry.init}
+        return {name: value for name, value in kept.items() if isinstance(value, Tensor)}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Take over what `state_dict` gave."""
-        assert not state, f"{self.name} keeps no state, {sorted(state)} was given"
+        unknown = state.keys() - {entry.name for entry in fields(self) if not entry.init}
+        assert not unknown, f"{self.name} does not keep {sorted(unknown)}"
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+def check_option(method: Method, name: str, holds: bool, needed: str) -> None:
+    """Raises ValueError if option `name` of a method does not hold what is needed."""
+    if not holds:
+        raise ValueError(f"method.{name}={getattr(method, name)}: method={method.name} needs {needed}")

@@ -1,6 +1,7 @@
 """Local optimizers: what a worker does with its gradient, over which parameters, at which rate."""
 
 from decent_core.optim.accum_adam import AccumAdam, AccumAdamW
+from decent_core.optim.decay import add_coupled_decay, without_coupled_decay
 from decent_core.optim.groups import assert_groups_cover, parameter_groups
 from decent_core.optim.lars import LARS
 from decent_core.optim.schedule import SCHEDULES, Schedule
@@ -14,7 +15,9 @@ __all__ = [
     "AccumAdamW",
     "OptimizerSettings",
     "Schedule",
+    "add_coupled_decay",
     "assert_groups_cover",
     "build",
     "parameter_groups",
+    "without_coupled_decay",
 ]

@@ -5,6 +5,7 @@ import os
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -120,10 +121,13 @@ def _unpack_image(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Pat
     return name
 
 
-def _open(path: Path, file: IO[bytes] | None = None) -> tarfile.TarFile:
+@contextmanager
+def _open(path: Path, file: IO[bytes] | None = None) -> Iterator[tarfile.TarFile]:
+    """The archive at `path`, or in `file`; ValueError also for damage that shows later, while it is read."""
     try:
-        return tarfile.open(path, "r:", fileobj=file)
-    except (OSError, tarfile.TarError) as error:
+        with tarfile.open(path, "r:", fileobj=file) as archive:
+            yield archive
+    except tarfile.TarError as error:
         raise ValueError(f"{path} can't be read as a tar file ({error}).") from error
 
 

@@ -50,21 +50,21 @@ def by_label(labels: np.ndarray, workers: int) -> list[np.ndarray]:
 def dirichlet(labels: np.ndarray, workers: int, alpha: float, draw: np.random.Generator) -> list[np.ndarray]:
     """Equal shares whose mixtures of classes are drawn from a symmetric Dirichlet(alpha); no image twice.
 
-    A worker draws its images by its own mixture among what the workers before it have left, as Hsu, Qi and Brown
-    2019 (arXiv 1909.06335) do: alpha -> infinity gives IID shares, alpha -> 0 one class a worker while classes last.
+    A worker draws a mixture of the classes that the workers before it have left, as Hsu, Qi and Brown 2019 (arXiv
+    1909.06335) do, and another one when a class runs out: alpha -> infinity gives IID shares, alpha -> 0 as few
+    classes a worker as possible.
     """
     left = [draw.permutation(np.flatnonzero(labels == label)) for label in np.unique(labels)]
     shards = []
     for _ in range(workers):
-        mixture, parts, missing = draw.dirichlet(np.full(len(left), alpha)), [], len(labels) // workers
+        parts: list[np.ndarray] = []
+        missing = len(labels) // workers
         while missing:
-            available = np.array([len(rest) for rest in left])
-            # A class that is used up passes its part on to those that are not.
-            weights = np.where(available > 0, mixture, 0)
-            weights = weights / weights.sum() if weights.sum() > 0 else available / available.sum()
-            counts = np.minimum(draw.multinomial(missing, weights), available)
-            parts += [rest[:count] for rest, count in zip(left, counts, strict=True)]
+            left = [rest for rest in left if len(rest)]
+            counts = draw.multinomial(missing, draw.dirichlet(np.full(len(left), alpha)))
+            taken = [rest[:count] for rest, count in zip(left, counts, strict=True)]
             left = [rest[count:] for rest, count in zip(left, counts, strict=True)]
-            missing -= int(counts.sum())
+            missing -= sum(map(len, taken))
+            parts += taken
         shards.append(np.sort(np.concatenate(parts)))
     return shards

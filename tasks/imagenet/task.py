@@ -84,7 +84,7 @@ class ImageTask:
         logits = model(self._normalised(model, batch["images"])).double()
         loss = F.cross_entropy(logits, batch["labels"], reduction="sum")
         likely = logits.topk(min(5, logits.shape[1])).indices == batch["labels"][:, None]
-        return float(loss), int(likely[:, :1].sum()), int(likely.sum()), len(logits)
+        return loss.item(), int(likely[:, :1].sum()), int(likely.sum()), len(logits)
 
     def summarise(self, parts: Sequence[Part]) -> dict[str, float]:
         """Mean loss in nats, and accuracies in percent, over all images."""

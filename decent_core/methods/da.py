@@ -1,0 +1,23 @@
+"""DA, doubly averaged momentum."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from decent_core.methods.base import Method, Workers
+
+
+@dataclass
+class DoublyAveraged(Method):
+    """The momentum is mixed as well as the parameters (Yu, Jin, Yang, ICML 2019, alg. 3; "DA-DmSGD" in [L]).
+
+    u_i = beta m_i + g_i;   x_i <- sum_j w_ij (x_j - lr u_j);   m_i <- sum_j w_ij u_j
+    """
+
+    name = "da"
+    optimizers: ClassVar = ("sgd",)
+    because: ClassVar = "it mixes the momentum of SGD"
+
+    def end_step(self, workers: Workers) -> None:
+        workers.apply_optimizers()  # x - lr u, and the momentum is u
+        workers.x.copy_(workers.mix(workers.x))
+        workers.momentum.copy_(workers.mix(workers.momentum))
