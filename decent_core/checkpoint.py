@@ -1,7 +1,8 @@
 """Checkpoints: every rank's whole state, written atomically, verified before it is used.
 
-A checkpoint is a folder `step_<n>` with one file a rank and a manifest of their sha256. It is written under another name
-and renamed when every rank's file is complete, so a folder with the final name is whole, whenever the run was killed.
+A checkpoint is a folder `step_<n>` with one file a rank and a manifest of their sha256. It is written under another
+name and renamed when every rank's file is complete, so a folder with the final name is whole, whenever the run was
+killed.
 """
 
 import hashlib
@@ -50,9 +51,9 @@ class Checkpoints:
     def load(self, resume: str) -> dict | None:
         """This rank's state of the checkpoint to continue from; None: start anew.
 
-        `auto`: the newest that is whole on every rank and fits this run; others are refused by name and the one before is
-        tried. `never`: None. Anything else is the path of one checkpoint. Raises ValueError, on every rank, if that one
-        cannot be used, or if there are only checkpoints of another configuration.
+        `auto`: the newest that is whole on every rank and fits this run; others are refused by name and the one before
+        is tried. `never`: None. Anything else is the path of one checkpoint. Raises ValueError, on every rank, if that
+        one cannot be used, or if there are only checkpoints of another configuration.
         """
         if resume == "never":
             return None
@@ -66,7 +67,11 @@ class Checkpoints:
             refusals.append(f"checkpoint {folder} refused: {'; '.join(damaged or other)}")
             self.warn(refusals[-1])
         if refusals and (resume != "auto" or mismatched):
-            hint = "choose another out= folder, or resume=never to start anew" if resume == "auto" else "resume=auto finds the newest usable"
+            hint = (
+                "choose another out= folder, or resume=never to start anew"
+                if resume == "auto"
+                else "resume=auto finds the newest usable"
+            )
             raise ValueError(f"{'; '.join(refusals)} ({hint})")
         return None
 
@@ -109,7 +114,9 @@ class Checkpoints:
         path = folder / self.file_name
         if not path.is_file():
             return [f"{self.file_name} is missing"], []
-        return ([], []) if _sha256(path) == files.get(self.file_name) else ([f"{self.file_name} has another sha256"], [])
+        return (
+            ([], []) if _sha256(path) == files.get(self.file_name) else ([f"{self.file_name} has another sha256"], [])
+        )
 
 
 def _make_empty(folder: Path) -> None:

@@ -31,17 +31,13 @@ class Interval:
 class Published:
     """One published number; `value` is None where none could be established, and the note says what is known."""
 
-    paper: str
-    item: str
+    experiment: str  # the row in conf/experiment that reproduces it; empty: no row does
+    task: str
     name: str
     metric: str
     value: float | None
     plus_minus: float | None
     note: str
-
-
-#: published values by (task, method, optimizer, topology) in our words; what is not known is an empty string
-Catalogue = Mapping[tuple[str, str, str, str], list[Published]]
 
 
 @dataclass(frozen=True)
@@ -151,24 +147,31 @@ def _t_within(theta: float, degrees: int) -> float:
     return 2 / math.pi * (theta + sine * total) if degrees % 2 else sine * total
 
 
-def read_published(path: Path) -> Catalogue:
-    """The published values of a CSV file."""
-    found: dict[tuple[str, str, str, str], list[Published]] = defaultdict(list)
+def read_published(path: Path) -> list[Published]:
+    """The published values of a CSV file; further columns are for its readers."""
+
+    def number(text: str) -> float | None:
+        return float(text) if text else None
+
     with open(path, newline="") as stream:
-        for line in csv.DictReader(stream):
-            value, plus_minus = (float(line[key]) if line[key] else None for key in ("value", "plus_minus"))
-            key = (line["task"], line["method"], line["optimizer"], line["topology"])
-            found[key].append(
-                Published(line["paper"], line["item"], line["name"], line["metric"], value, plus_minus, line["note"])
+        return [
+            Published(
+                experiment=line["experiment"],
+                task=line["task"],
+                name=line["name"],
+                metric=line["metric"],
+                value=number(line["value"]),
+                plus_minus=number(line["plus_minus"]),
+                note=line["note"],
             )
-    return dict(found)
+            for line in csv.DictReader(stream)
+        ]
 
 
-def published_value(published: Catalogue, row: Row) -> Published | None:
-    """What was published for the row's choices in its primary metric."""
-    run = row.first
-    entries = published.get((run.task, run.method, run.optimizer, run.topology), [])
-    return next((entry for entry in entries if entry.metric == row.metric), None)
+def published_value(published: Iterable[Published], row: Row) -> Published | None:
+    """What was published for the row's experiment in its primary metric."""
+    experiment = row.first.experiment
+    return next((p for p in published if p.experiment == experiment and p.metric == row.metric), None)
 
 
 def _row(group: list[Record]) -> Row:

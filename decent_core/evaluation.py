@@ -34,7 +34,9 @@ class Evaluator:
                 found += [(number, self._part(model, batches[number])) for number in share]
         own = [[pair for pair in found if pair[0] % world.size == worker] for worker in world.local_workers]
         everyone = world.gather(own, "evaluation")
-        return self.task.summarise([part for _, part in sorted((p for part in everyone for p in part), key=lambda p: p[0])])
+        return self.task.summarise(
+            [part for _, part in sorted((p for part in everyone for p in part), key=lambda p: p[0])]
+        )
 
     @torch.no_grad()
     def local_models(self) -> dict[str, float]:

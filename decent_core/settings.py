@@ -1,4 +1,4 @@
-"""Settings of a training run, validated before anything is built. The values stand in `conf/`; none has a default here."""
+"""Settings of a training run, validated before anything is built. The values stand in `conf/`, no defaults here."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -37,7 +37,9 @@ class DistributedSettings:
     name: Literal["distributed"]
     timeout_seconds: float  # an operation that takes longer ends the run with an error that names it
     bucket_mib: float  # size of the pieces in which parameters are exchanged
-    find_unused_parameters: bool  # for DistributedDataParallel (method=allreduce): some parameters get no gradient in some steps
+    find_unused_parameters: (
+        bool  # for DistributedDataParallel (method=allreduce): some parameters get no gradient in some steps
+    )
 
 
 EngineSettings = VirtualSettings | DistributedSettings

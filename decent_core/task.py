@@ -37,7 +37,7 @@ class Task(Protocol):
         """The validation set in a fixed order, every sample once; the same for any number of workers."""
 
     def evaluate(self, model: nn.Module, batch: Batch) -> Any:
-        """One validation batch's contribution (picklable: sums and counts, decoded sentences); runs without gradients."""
+        """One validation batch's contribution, picklable (sums and counts, sentences); runs without gradients."""
 
     def summarise(self, parts: Sequence[Any]) -> dict[str, float]:
         """The metrics of the whole validation set from all contributions, in the order of `validation_batches`."""

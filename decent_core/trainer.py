@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -35,9 +35,9 @@ class Progress:
 
 @dataclass
 class Outcome:
-    """How a run ended: `ok`, `diverged` or `preempted`, and why."""
+    """How a run ended, and why."""
 
-    status: str
+    status: Literal["ok", "diverged", "failed", "preempted"]
     step: int
     message: str = ""
     metrics: dict[str, float] = field(default_factory=dict)
@@ -89,7 +89,9 @@ class Trainer:
             if done < steps and (at_log or engine.world.processes == 1) and engine.world.any(bool(self.stop)):
                 if not save:
                     self._save()
-                return Outcome("preempted", done, f"stopped by {self.stop.name or 'a signal to another rank'} after step {done}")
+                return Outcome(
+                    "preempted", done, f"stopped by {self.stop.name or 'a signal to another rank'} after step {done}"
+                )
         return self._finish()
 
     def _train_step(self) -> None:

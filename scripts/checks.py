@@ -34,16 +34,13 @@ def _check_numbers(config: "RunConfig") -> None:
 
 def _check_combination(config: "RunConfig") -> None:
     """Refuse what would be ignored or has no meaning, with the reason."""
-    method = METHODS[config.method.name]
-    if method.averages_gradients and config.topology.name != "complete":
+    method = METHODS[config.method.name](**config.method.options)
+    if not method.uses_topology and config.topology.name != "complete":
         raise ValueError(
-            f"topology={config.topology.name}: method={method.name} averages gradients over all workers and knows no "
+            f"topology={config.topology.name}: method={method.name} averages over all workers and knows no "
             "other topology than complete; give topology=complete, or a gossip method such as method=awc"
         )
-    if method.optimizers is not None and config.optimizer.name not in method.optimizers:
-        raise ValueError(
-            f"optimizer={config.optimizer.name}: method={method.name} is defined for "
-            f"{', '.join(method.optimizers)} only"
-        )
+    method.check_optimizer(config.optimizer.name)
     if config.engine.name == "virtual":  # otherwise the launcher knows the world
-        build(config.topology.name, config.world_size, config.local_size or 1, **config.topology.options)
+        options = config.topology.options
+        method.check_topology(build(config.topology.name, config.world_size, config.local_size or 1, **options))

@@ -12,14 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-from decent_core.clock import TimeLeft, readable
 from decent_core.record import MetricsLog, read
+from scripts.children_display import Display
 
 POLL_SECONDS = 0.2
-LINE_SECONDS = 15  # between progress lines in a job log
 STOP_SECONDS = 60  # for a stopped run to write its checkpoint
 LOG_TAIL = 15
 
@@ -97,7 +93,8 @@ def run_children(children: Sequence[Child], jobs: int) -> list[Child]:
     waiting = [child for child in children if not child.finished()]
     running: dict[Child, subprocess.Popen] = {}
     failed: list[Child] = []
-    with _stop_signals_interrupt(), _Display(children) as display:
+    done = {child.name: child.steps_done() for child in children}
+    with _stop_signals_interrupt(), Display({child.name: child.steps for child in children}, done) as display:
         try:
             while waiting or running:
                 for child in [child for child, process in running.items() if process.poll() is not None]:
@@ -105,20 +102,20 @@ def run_children(children: Sequence[Child], jobs: int) -> list[Child]:
                     if not child.finished():
                         failed.append(child)
                         display.say(f"{child.name}: failed with exit status {status}")
-                for child in list(waiting):
-                    if child.finished():  # by another `reproduce`
-                        waiting.remove(child)
-                    elif len(running) < jobs and (process := child.start()) is not None:
-                        waiting.remove(child)
+                waiting = [child for child in waiting if not child.finished()]  # another `reproduce` may have run them
+                for child in waiting:
+                    if len(running) < jobs and (process := child.start()) is not None:
                         running[child] = process
-                display.update(list(running))
+                waiting = [child for child in waiting if child not in running]
+                done |= {child.name: child.steps_done() for child in children if done[child.name] < child.steps}
+                display.update(done, [child.name for child in running])
                 time.sleep(POLL_SECONDS)
         finally:
             _stop(list(running.values()), display)
     return failed
 
 
-def _stop(processes: Sequence[subprocess.Popen], display: "_Display") -> None:
+def _stop(processes: Sequence[subprocess.Popen], display: Display) -> None:
     """Ask for checkpoints, then wait; what does not end in time is killed."""
     alive = [process for process in processes if process.poll() is None]
     if alive:
@@ -147,62 +144,3 @@ def _stop_signals_interrupt() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-class _Display:
-    """Progress of all runs together: bars on a terminal, a line now and then in a job log; on standard error."""
-
-    def __init__(self, children: Sequence[Child]):
-        self.children = children
-        self.total = sum(child.steps for child in children)
-        self.done = {child: child.steps_done() for child in children}
-        self.left = TimeLeft(sum(self.done.values()))
-        self.console = Console(stderr=True)
-        self.next_line = time.monotonic()
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
-        )
-        self.bars = Progress(*columns, console=self.console) if self.console.is_terminal else None
-        self.rows: dict[Child, Any] = {}
-
-    def __enter__(self) -> "_Display":
-        if self.bars is not None:
-            self.bars.start()
-            self.overall = self.bars.add_task("all runs", total=self.total, note="")
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self.bars is not None:
-            self.bars.stop()
-
-    def say(self, text: str) -> None:
-        self.console.print(text, soft_wrap=True, highlight=False, markup=False)
-
-    def update(self, running: Sequence[Child]) -> None:
-        """Look at the running children's logs and show how far they are."""
-        ended = [child for child in self.rows if child not in running]
-        for child in {*running, *ended}:
-            self.done[child] = child.steps_done()
-        done = sum(self.done.values())
-        left = f"{readable(self.left.seconds(done, self.total))} left"
-        if self.bars is None:
-            self._line(running, done, left)
-            return
-        for child in ended:
-            self.bars.remove_task(self.rows.pop(child))
-        for child in running:
-            if child not in self.rows:
-                self.rows[child] = self.bars.add_task(child.name, total=child.steps, note="")
-            self.bars.update(self.rows[child], completed=self.done[child])
-        finished = sum(self.done[child] == child.steps for child in self.children)
-        note = f"steps, {finished} of {len(self.children)} runs finished, {left}"
-        self.bars.update(self.overall, completed=done, note=note)
-
-    def _line(self, running: Sequence[Child], done: int, left: str) -> None:
-        if time.monotonic() >= self.next_line and running:
-            self.next_line = time.monotonic() + LINE_SECONDS
-            each = ", ".join(f"{child.name} {self.done[child]}/{child.steps}" for child in running)
-            self.say(f"{100 * done / self.total:.0f} % of all steps done, {left}; running: {each}")

@@ -23,6 +23,8 @@ QUIET = {
     "TOKENIZERS_PARALLELISM": "false",  # forked data workers warn otherwise
     "TORCH_CPP_LOG_LEVEL": "ERROR",
 }
+for _name, _setting in QUIET.items():  # now: torch and transformers read them when they are imported
+    os.environ.setdefault(_name, _setting)
 Options = TypeVar("Options")
 
 
@@ -32,8 +34,6 @@ def run_main(main: Callable[[list[str]], int | None]) -> None:
     A ValueError or FileNotFoundError raised by our own code is the user's mistake: its message alone goes to standard
     error, with status 2. Ctrl-C gives 130. Anything else is a bug and keeps its traceback.
     """
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
     for category in (FutureWarning, DeprecationWarning, UserWarning):
         warnings.filterwarnings(
             "ignore", category=category, module=r"(torch|torchvision|transformers|datasets|huggingface_hub)\b"
@@ -72,11 +72,11 @@ def options(cls: type[Options], arguments: Sequence[str], usage: str) -> Options
             raise ValueError(f"{text}: give options as key=value; --help lists the keys")
         if key in given:
             raise ValueError(f"{key}: given more than once")
-        given[key] = _value(value)
+        given[key] = _parsed(value)
     return validated(cls, given)
 
 
-def _value(text: str) -> object:
+def _parsed(text: str) -> object:
     """YAML as Hydra reads it; what is none, is the text itself."""
     try:
         values = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={text}"]), resolve=True)

@@ -62,7 +62,7 @@ def _store_registries() -> None:
     """Methods and topologies need no YAML: their options and defaults stand in the code."""
     store = ConfigStore.instance()
     for name, method in METHODS.items():
-        options = {field.name: field.default for field in fields(method) if field.init}  # type: ignore[arg-type]
+        options = {field.name: field.default for field in fields(method) if field.init}
         given = {key: "???" if default is MISSING else default for key, default in options.items()}
         store.store(group="method", name=name, node={"name": name, **given})
     for name in topology.names():

@@ -107,7 +107,7 @@ def _method(values: Mapping[str, Any]) -> dict[str, Any]:
     """The method's options, checked against the fields of its class."""
     method = METHODS[values["name"]]
     hints = get_type_hints(method)
-    options = [(option.name, hints[option.name]) for option in fields(method) if option.init]  # type: ignore[arg-type]
+    options = [(option.name, hints[option.name]) for option in fields(method) if option.init]
     return asdict(validated(make_dataclass("Options", [("name", str), *options]), values, "method."))
 
 

@@ -1,4 +1,4 @@
-"""What a training run shows: a progress bar on a terminal, a line an interval in a job log. Everything goes to stderr."""
+"""What a training run shows, on stderr: a progress bar on a terminal, a line an interval in a job log."""
 
 import sys
 from typing import Any

@@ -15,7 +15,8 @@ from decent_core.compare import compare, read_published
 from decent_core.record import read_all, write_atomically
 from scripts.cli import ROOT, options, run_main
 from scripts.figures import draw_curves
-from scripts.tables import Report, make_reports, metric_label
+from scripts.notes import metric_label
+from scripts.tables import Report, make_reports
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
 """One training run from a validated configuration: joins the world, builds the parts, trains, writes the record."""
 
 import fcntl
-import os
-import resource
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,22 +13,18 @@ import torch.distributed as dist
 from torch import nn
 
 import tasks
-from decent_core import topology
 from decent_core.checkpoint import Checkpoints
-from decent_core.clock import percentile
-from decent_core.engine.distributed import DistributedWorld, ExchangeError
-from decent_core.engine.engine import Engine, World
-from decent_core.engine.launch import choose_device, find_launch, join, workers_per_node
-from decent_core.engine.virtual import VirtualWorld
+from decent_core.engine.engine import Engine
 from decent_core.methods import METHODS
 from decent_core.optim import build as build_optimizer
 from decent_core.optim import parameter_groups
-from decent_core.record import MetricsLog, Record, git_state, versions, write
-from decent_core.settings import DistributedSettings
+from decent_core.record import MetricsLog, Record, write
 from decent_core.signals import StopRequest
 from decent_core.trainer import Outcome, Trainer
 from scripts.config import RunConfig
 from scripts.progress import TrainingDisplay
+from scripts.recording import make_record, peak_gib
+from scripts.world import join_world, use_threads
 
 
 class Run:
@@ -39,10 +33,10 @@ class Run:
     def __init__(self, config: RunConfig, stop: StopRequest):
         self.started = datetime.now(UTC)
         self.stop = stop
-        self.config, self.world, self.device, self.topology = _join_world(config)
+        self.config, self.world, self.device, self.topology = join_world(config)
         self.is_main = self.world.rank == 0
         self.folder = Path(self.config.out or f"runs/{self.run_id}")
-        _use_threads(self.config, self.world)
+        use_threads(self.config, self.world)
         self.lock = self._claim_folder()
         self.task = tasks.load(self.config.task.name).build(self.config.task, self.config.seed, self.config.world_size)
         self.engine = self._build_engine()
@@ -142,104 +136,13 @@ class Run:
     def _complete(self, outcome: Outcome) -> Record:
         """The record, with what has to be asked of all ranks."""
         hashes = self.engine.parameter_hashes() if outcome.status == "ok" else None
-        peak = max(self.world.gather([_peak_gib(self.device)] * len(self.world.local_workers), "record"))
+        peak = max(self.world.gather([peak_gib(self.device)] * len(self.world.local_workers), "record"))
         return replace(self._record(outcome), parameters_sha256=hashes, peak_gib=peak)
 
     def _record(self, outcome: Outcome) -> Record:
-        config, progress = self.config, self.trainer.progress
-        commit, dirty = git_state()
-        steps = max(1, len(progress.step_ms))
-        waits = (
-            progress.wait_ms
-            if config.engine.name == "distributed" and not self.engine.method.averages_gradients
-            else []
-        )
-        return Record(
-            run_id=self.run_id,
-            source="measured",
-            status=outcome.status,
-            message=outcome.message or None,
-            experiment=config.experiment,
-            config_hash=config.config_hash,
-            task=config.task.name,
-            optimizer=config.optimizer.name,
-            method=config.method.name,
-            topology=config.topology.name,
-            engine=config.engine.name,
-            scale=config.scale,
-            world_size=config.world_size,
-            local_size=config.local_size,
-            seed=config.seed,
-            overrides=config.overrides,
-            config=config.as_dict(),
-            git_commit=commit,
-            git_dirty=dirty,
-            versions=versions(),
-            device=_device_name(self.device),
-            started_at=self.started.isoformat(timespec="seconds"),
-            steps=outcome.step,
-            samples=outcome.step * self.task.samples_per_step,
-            train_seconds=progress.train_seconds,
-            eval_seconds=progress.eval_seconds,
-            step_ms_p50=percentile(progress.step_ms, 50),
-            step_ms_p95=percentile(progress.step_ms, 95),
-            wait_ms_p50=percentile(waits, 50),
-            bytes_sent_per_step=progress.bytes_sent / steps,
-            peak_gib=_peak_gib(self.device),
-            metrics=dict(outcome.metrics),
-            primary_metric=self.task.primary_metric,
-            best=progress.best,
-            consensus_distance=outcome.consensus_distance,
-            curve=progress.curve,
-            parameters_sha256=None,
-        )
-
-
-def _join_world(config: RunConfig) -> tuple[RunConfig, World, torch.device, topology.Topology]:
-    """The world of this process, and the configuration with the sizes that the launcher decides."""
-    launch = find_launch()
-    if not isinstance(config.engine, DistributedSettings):
-        if launch is not None and launch.world_size > 1:
-            raise ValueError(
-                f"engine=virtual: {launch.launcher} has started {launch.world_size} processes, and each would train all "
-                "workers; start one process, or give engine=distributed"
-            )
-        local_size = config.local_size if config.local_size is not None else 1
-        config = replace(config, local_size=local_size)
-        built = topology.build(config.topology.name, config.world_size, local_size, **config.topology.options)
-        return config, VirtualWorld(config.world_size), choose_device(0), built
-    if launch is None:
-        raise ValueError(
-            "engine=distributed: no launcher found; start with torchrun --nproc-per-node=N -m scripts.train ... "
-            "(or srun, or mpirun), or give engine=virtual for N workers in this process"
-        )
-    chosen = config.explicit("world_size") or config.experiment is not None
-    if chosen and launch.world_size != config.world_size:
-        raise ValueError(
-            f"world_size={config.world_size}: {launch.launcher} has started {launch.world_size} processes; start "
-            f"{config.world_size}, or give world_size={launch.world_size}"
-        )
-    device = choose_device(launch.local_rank)
-    config = replace(config, world_size=launch.world_size)
-    if config.local_size is not None:  # the topology is checked before ranks meet, so that a mistake shows at once
-        topology.build(config.topology.name, config.world_size, config.local_size, **config.topology.options)
-    join(launch, device, config.engine.timeout_seconds)
-    if config.local_size is None:
-        nodes = workers_per_node()
-        config = replace(config, local_size=nodes[0] if len(set(nodes)) == 1 else nodes)
-    assert config.local_size is not None and isinstance(config.engine, DistributedSettings)
-    built = topology.build(config.topology.name, config.world_size, config.local_size, **config.topology.options)
-    needs_groups = None if METHODS[config.method.name].averages_gradients else built
-    return config, DistributedWorld(config.engine, needs_groups, device), device, built
-
-
-def _use_threads(config: RunConfig, world: World) -> None:
-    """As configured; else a process takes its share of the node's cores, and one process takes torch's default."""
-    if config.trainer.threads is not None:
-        torch.set_num_threads(config.trainer.threads)
-    elif world.processes > 1 and "OMP_NUM_THREADS" not in os.environ:
-        sizes = config.local_size if isinstance(config.local_size, list) else [config.local_size or 1]
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // max(sizes)))
+        waits = self.world.processes > 1 and not self.engine.method.averages_gradients
+        progress = self.trainer.progress
+        return make_record(self.config, self.run_id, self.task, self.started, outcome, progress, waits, self.device)
 
 
 def _optimizer_builder(config: RunConfig) -> Callable[[nn.Module], torch.optim.Optimizer]:
@@ -249,23 +152,6 @@ def _optimizer_builder(config: RunConfig) -> Callable[[nn.Module], torch.optim.O
 
 def _learning_rate(config: RunConfig) -> Callable[[int], float]:
     return lambda step: config.optimizer.lr * config.schedule.factor(step, config.trainer.steps)
-
-
-def _peak_gib(device: torch.device) -> float:
-    if device.type != "cpu":
-        return torch.accelerator.max_memory_allocated(device) / 2**30
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
-
-
-def _device_name(device: torch.device) -> str:
-    if device.type != "cpu":
-        return torch.get_device_module(device).get_device_name(device)
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return "cpu"
 
 
 def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

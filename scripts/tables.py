@@ -10,7 +10,8 @@ import pandas
 from rich.console import Console
 
 from decent_core import compare
-from decent_core.compare import Catalogue, Interval, Published, Row
+from decent_core.compare import Interval, Published, Row
+from scripts.notes import are_single, metric_label, notes_on
 
 MIB = 2**20
 NOTHING = "–"
@@ -24,7 +25,7 @@ class Report:
     scale: str
     rows: list[Row]
     base: Row | None  # the row that differences are taken to
-    published: Catalogue
+    published: Sequence[Published]
 
     @property
     def name(self) -> str:
@@ -83,13 +84,7 @@ class Report:
 
     def notes(self) -> list[str]:
         """What a reader must know to read the numbers."""
-        return [
-            self._about_values(),
-            self._about_intervals(),
-            self._about_time(),
-            *self._about_published(),
-            *self._origin(),
-        ]
+        return notes_on(self.rows, self.published)
 
     def markdown(self) -> str:
         """Title, table and notes."""
@@ -140,70 +135,18 @@ class Report:
         if found is None:
             return NOTHING
         if found.half_width is None:
-            return f"{found.mean:+.4f}" + ("" if self._single else " (single run)")
+            return f"{found.mean:+.4f}" + ("" if are_single(self.rows) else " (single run)")
         seeds = "" if found.n == len(row.runs) else f" ({found.n} seeds)"
         return f"{found.mean:+.4f} ± {found.half_width:.4f}{seeds}"
 
-    @property
-    def _single(self) -> bool:
-        return all(len(row.runs) <= 1 for row in self.rows)
 
-    def _about_values(self) -> str:
-        return (
-            f"{metric_label(self.metric).capitalize()}: of the averaged model, and the mean over the workers' own "
-            "models. Consensus distance: root mean square of the workers' distances to their mean. "
-            "MiB sent: mean over workers; All-Reduce is counted as a ring."
-        )
-
-    def _about_intervals(self) -> str:
-        if self._single:
-            return "Every row is a single run: a difference comes without an interval and may be chance."
-        return "±: half the width of the 95 % Student-t interval over seeds; differences are paired by seed."
-
-    def _about_time(self) -> str:
-        note = "Training seconds count training steps alone, not evaluation."
-        if any(row.first.engine == "virtual" for row in self.rows):
-            note += " With engine=virtual all workers share one process: the seconds compare arithmetic, not networks."
-        return note
-
-    def _about_published(self) -> list[str]:
-        entries = [compare.published_value(self.published, row) for row in self.rows]
-        names: dict[str, list[str]] = {}
-        for entry in entries:
-            if entry is not None and entry.value is None and entry.name not in names.setdefault(entry.note, []):
-                names[entry.note].append(entry.name)
-        notes = [f"Published, {' and '.join(which)}: {note}." for note, which in names.items()]
-        for reference in self.published.get((self.task, "", "", ""), []):
-            if reference.metric == self.metric:
-                notes.append(f"Published, not for one of the rows: {reference.value:g}, {reference.note}.")
-        if self.scale != "paper" and (notes or any(entries)):
-            notes.append(
-                f"Numbers of scale {self.scale} cannot be compared with published ones: other data, other model."
-            )
-        return notes
-
-    def _origin(self) -> list[str]:
-        origins = {
-            f"{(record.git_commit or 'unknown')[:10]}{' with uncommitted changes' if record.git_dirty else ''}, "
-            f"{record.device}, torch {record.versions.get('torch', '?')}"
-            for row in self.rows
-            for record in row.records
-        }
-        return [f"Run with commit {origin}." for origin in sorted(origins)]
-
-
-def make_reports(rows: Sequence[Row], published: Catalogue) -> list[Report]:
+def make_reports(rows: Sequence[Row], published: Sequence[Published]) -> list[Report]:
     """A report for each task and scale among rows in the order of `compare`."""
     groups = groupby(rows, key=lambda row: (row.first.task, row.first.scale))
     return [
         Report(task, scale, rows, compare.baseline(rows), published)
         for (task, scale), rows in ((key, list(group)) for key, group in groups)
     ]
-
-
-def metric_label(metric: str) -> str:
-    """`val_loss` -> `validation loss`."""
-    return metric.replace("val_", "validation ").replace("_", " ")
 
 
 def _aligned(name: str, cells: Sequence[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """Train one configuration and write its record.
 
-    python -m scripts.train task=gpt2 optimizer=accum_adamw method=awc topology=aer engine=virtual world_size=8 local_size=4
+    python -m scripts.train task=gpt2 optimizer=accum_adamw method=awc topology=aer world_size=8 local_size=4
     torchrun --nproc-per-node=4 -m scripts.train task=gpt2 method=awc topology=ring engine=distributed
 
 The last line of standard output is the record's path. Exit status: 0 finished, 1 failed, 2 a mistake in the
@@ -9,12 +9,10 @@ configuration, 3 the loss diverged, 75 stopped by a signal after saving a checkp
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 
 from decent_core.signals import StopRequest
 from scripts.cli import run_main
-from scripts.config import RunConfig, load
+from scripts.config import load
 from scripts.help import wanted_help
 
 EXIT_STATUS = {"ok": 0, "failed": 1, "diverged": 3, "preempted": 75}

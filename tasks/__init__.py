@@ -4,7 +4,13 @@ import importlib
 from types import ModuleType
 
 #: task name -> its package; imported only when it is used
-TASKS = {"gpt2": "tasks.gpt2", "imagenet": "tasks.imagenet", "wmt14_en_de": "tasks.wmt14", "wmt14_en_fr": "tasks.wmt14"}
+TASKS = {
+    "gpt2": "tasks.gpt2",
+    "imagenet": "tasks.imagenet",
+    "regression": "tasks.regression",
+    "wmt14_en_de": "tasks.wmt14",
+    "wmt14_en_fr": "tasks.wmt14",
+}
 
 
 def load(name: str) -> ModuleType:

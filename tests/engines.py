@@ -33,7 +33,7 @@ def rate(step: int) -> float:
 
 
 def build_engine(world, task: ToyTask, method: str, optimizer: str, graph, spread: float = 0.3, **settings) -> Engine:
-    """An engine on the toy model whose workers start apart: worker i's parameters are shifted by its own random vector."""
+    """An engine on the toy model whose workers start apart: each one's parameters are shifted by a random vector."""
     torch.manual_seed(3)
     model = task.build_model()
     settings = trainer_settings(**settings)
@@ -41,7 +41,14 @@ def build_engine(world, task: ToyTask, method: str, optimizer: str, graph, sprea
         model.double()
     knobs = OPTIMIZERS[optimizer](name=optimizer, lr=LR, weight_decay=DECAY, **OPTIONS[optimizer])
     engine = Engine(
-        model, world, METHODS[method](), graph, lambda m: build(knobs, parameter_groups(m, DECAY)), rate, settings, seed=5
+        model,
+        world,
+        METHODS[method](),
+        graph,
+        lambda m: build(knobs, parameter_groups(m, DECAY)),
+        rate,
+        settings,
+        seed=5,
     )
     if not engine.method.averages_gradients:
         for row, worker in zip(engine.x, world.local_workers, strict=True):
@@ -54,7 +61,7 @@ def build_engine(world, task: ToyTask, method: str, optimizer: str, graph, sprea
 def distributed_world(graph, method: str = "awc", timeout: float = 30, bucket_mib: float = 5e-4) -> DistributedWorld:
     """The world of this rank; the bucket holds 65 float64, half the toy's parameters: they travel in pieces."""
     settings = DistributedSettings("distributed", timeout, bucket_mib, find_unused_parameters=True)
-    return DistributedWorld(settings, None if METHODS[method].averages_gradients else graph, torch.device("cpu"))
+    return DistributedWorld(settings, graph if METHODS[method].uses_topology else None, torch.device("cpu"))
 
 
 def train_step(engine: Engine, task: ToyTask) -> None:
@@ -85,7 +92,9 @@ def trajectory(engine: Engine, task: ToyTask, steps: int) -> list[np.ndarray]:
     return rows
 
 
-def case(world_size: int, method: str, optimizer: str, name: str, local_size: int, settings: dict, steps: int, rank=None):
+def case(
+    world_size: int, method: str, optimizer: str, name: str, local_size: int, settings: dict, steps: int, rank=None
+):
     """The trajectory of one combination: of all virtual workers (rank None), or of this rank's."""
     graph = topology.build(name, world_size, local_size)
     world = VirtualWorld(world_size) if rank is None else distributed_world(graph, method)

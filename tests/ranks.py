@@ -18,7 +18,9 @@ CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.ranks", "tests.toy"])
 
 
-def run_ranks(function: Callable[..., Any], n: int, *arguments: Any, seconds: float = 90, group_timeout: float = 30) -> list:
+def run_ranks(
+    function: Callable[..., Any], n: int, *arguments: Any, seconds: float = 90, group_timeout: float = 30
+) -> list:
     """`function(rank, *arguments)` on n ranks; returns their results in rank order.
 
     An exception of a rank is re-raised here as RuntimeError with its traceback, the lowest rank's first.
@@ -73,9 +75,13 @@ class Ranks:
         return outcomes
 
 
-def _rank(function: Callable, rank: int, n: int, port: int, arguments: tuple, group_timeout: float, sender: Any) -> None:
+def _rank(
+    function: Callable, rank: int, n: int, port: int, arguments: tuple, group_timeout: float, sender: Any
+) -> None:
     torch.set_num_threads(1)
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(n), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    os.environ.update(
+        RANK=str(rank), WORLD_SIZE=str(n), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+    )
     try:
         dist.init_process_group("gloo", rank=rank, world_size=n, timeout=timedelta(seconds=group_timeout))
         sender.send((True, function(rank, *arguments)))

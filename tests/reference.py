@@ -86,7 +86,9 @@ def mean_gradients(gs: list[dict]) -> list[dict]:
     return [mean for _ in gs]
 
 
-def train(xs: list[dict], frozen, task, topology, method: str, local: list[Local], lr, steps: int, clip_norm=None) -> list[list[dict]]:
+def train(
+    xs: list[dict], frozen, task, topology, method: str, local: list[Local], lr, steps: int, clip_norm=None
+) -> list[list[dict]]:
     """All workers' parameters after each step; xs are the workers' initial parameters."""
     history = []
     for t in range(steps):

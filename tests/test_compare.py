@@ -108,19 +108,29 @@ def test_baseline_is_all_reduce_with_the_optimizer_that_does_not_accumulate():
     assert baseline(compare([make_record("dadam_aer")])) is None
 
 
-def test_published_values_are_complete_and_joined_by_choice():
+def test_published_values_are_complete_and_joined_by_experiment():
     published = read_published(PUBLISHED)
-    entries = [entry for found in published.values() for entry in found]
-    assert sum(entry.item == "Table 2" for entry in entries) == 20
-    assert sum(entry.item == "Table 3" for entry in entries) == 15
-    assert sum(entry.item == "Figure 6" for entry in entries) == 36
-    record = make_record("dadam_aer", task="imagenet", optimizer="adam", primary_metric="top1")
+    assert sum(entry.metric in ("bleu", "meteor") for entry in published) == 20
+    assert sum(entry.metric in ("top1", "top5") or entry.task == "imagenet" for entry in published) == 15
+    assert sum(entry.metric == "iteration_ms" and entry.task != "gpt2" for entry in published) == 36
+    record = make_record("dadam_aer", experiment="imagenet/dadam_aer", primary_metric="top1")
     assert published_value(published, compare([record])[0]).value == 75.31
+    other = make_record("dadam_aer", experiment=None, task="imagenet", primary_metric="top1")
+    assert published_value(published, compare([other])[0]) is None
+
+
+def test_published_experiments_exist_in_conf():
+    folder = PUBLISHED.parent.parent / "conf" / "experiment"
+    named = {entry.experiment for entry in read_published(PUBLISHED) if entry.experiment}
+    assert {name for name in named if any((folder / name).parent.glob("*.yaml"))} == {
+        name for name in named if (folder / f"{name}.yaml").exists()
+    }
+    assert {"gpt2/allreduce_adamw", "gpt2/accum_adamw_aer"} <= named
 
 
 def test_published_gpt2_losses_are_not_invented():
     published = read_published(PUBLISHED)
     assert published_value(published, compare([make_record("allreduce_adamw")])[0]).value is None
     assert published_value(published, compare([make_record("dadam_aer")])[0]) is None
-    references = {entry.metric: entry.value for entry in published["gpt2", "", "", ""]}
+    references = {entry.metric: entry.value for entry in published if entry.task == "gpt2" and not entry.experiment}
     assert references == {"val_loss": 2.9689, "train_loss": 2.957, "iteration_ms": 178}

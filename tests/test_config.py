@@ -81,13 +81,16 @@ def test_experiments_are_overrides_and_compose_at_every_scale_of_their_task(name
     assert "tiny" in scales
 
 
-@pytest.mark.parametrize(("group", "name"), [(g, n) for g in ("method", "topology") for n in choices(g)])
-def test_methods_and_topologies_are_chosen_from_the_registries(group, name):
-    assert set(METHODS) == set(choices("method"))
-    assert set(topology_names()) == set(choices("topology"))
-    needed = {"file": ["topology.path=PATH"], "torus": ["world_size=9"]}  # for these, 8 workers alone do not do
-    others = ["method=awc", *needed.get(name, [])] if group == "topology" else []
-    assert getattr(load([f"{group}={name}", "engine=distributed", *others]), group).name == name
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_are_chosen_from_the_registry(name):
+    optimizer = (METHODS[name].optimizers or ("adamw",))[0]
+    assert load([f"method={name}", f"optimizer={optimizer}", "engine=distributed"]).method.name == name
+
+
+@pytest.mark.parametrize("name", topology_names())
+def test_topologies_are_chosen_from_the_registry(name):
+    path = ["topology.path=PATH"] if name == "file" else []  # read when the world is known
+    assert load([f"topology={name}", "method=awc", "engine=distributed", *path]).topology.name == name
 
 
 def test_topology_options_are_keys_of_their_topology():
@@ -130,7 +133,7 @@ def test_topology_options_are_keys_of_their_topology():
         ("task.width=97", "task.width=97 must be a multiple of task.heads=4"),
         ("world_size=0", "world_size=0: must be at least 1"),
         ("local_size=[3,2]", "topology complete with world_size=8, local_size=[3, 2]"),
-        ("topology=aer", "topology=aer: method=allreduce averages gradients over all workers"),
+        ("topology=aer", "topology=aer: method=allreduce averages"),
         ("method=awc topology=aer world_size=6 local_size=2", "topology aer with world_size=6"),
     ],
 )
@@ -227,3 +230,12 @@ def test_compose_leaves_no_folder_behind(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     load([])
     assert list(Path().iterdir()) == []
+
+
+def test_readme_training_commands_compose():
+    text = (CONF.parent / "README.md").read_text()
+    commands = [line.partition("-m scripts.train ")[2] for line in text.splitlines() if "-m scripts.train " in line]
+    commands = [command for command in commands if "--help" not in command]
+    assert len(commands) >= 3
+    for command in commands:
+        load(shlex.split(command))

@@ -37,7 +37,9 @@ def some_combinations(world_size: int, local_size: int) -> list[tuple[str, str, 
     return [c for c in combinations(world_size, local_size) if c[1] in both or c[2] == "complete"]
 
 
-def expected(world_size: int, method: str, optimizer: str, name: str, local_size: int, settings: dict) -> list[list[dict]]:
+def expected(
+    world_size: int, method: str, optimizer: str, name: str, local_size: int, settings: dict
+) -> list[list[dict]]:
     """The reference's parameters of all workers after each step."""
     graph = topology.build(name, world_size, local_size)
     task = ToyTask(seed=1, world_size=world_size)

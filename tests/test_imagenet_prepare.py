@@ -47,7 +47,7 @@ def devkit() -> dict[str, bytes]:
 
 @pytest.fixture
 def archives(tmp_path):
-    """The three files in their layout: a tar file of tar files, a flat one, the devkit. Images of class n are pictures of n."""
+    """The three files in their layout: a tar file of tar files, a flat one, the devkit. Class n holds pictures of n."""
     classes = {
         wnid: {f"{wnid}_{i}.JPEG": encoded(picture(number, i), "PNG" if i == 2 else "JPEG") for i in range(4)}
         for number, wnid in WNIDS.items()

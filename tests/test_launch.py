@@ -29,9 +29,16 @@ dist.destroy_process_group()
 
 def started_by(command: list[str], **environment: str) -> list:
     """What rank 0 of MEET says, started by the command."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "OMPI", "MASTER", "RANK"))}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "OMPI", "MASTER", "RANK"))
+    }
     done = subprocess.run(
-        command, env={**kept, "OMP_NUM_THREADS": "1", **environment}, cwd=ROOT, capture_output=True, text=True, timeout=120
+        command,
+        env={**kept, "OMP_NUM_THREADS": "1", **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.strip().splitlines()[-1])
@@ -67,7 +74,9 @@ def test_srun_over_two_nodes(slurm):
 
 
 def test_no_launcher():
-    assert find_launch({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}) is None, "an allocation's shell is not a started rank"
+    assert find_launch({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}) is None, (
+        "an allocation's shell is not a started rank"
+    )
     assert find_launch({}) is None
 
 

@@ -10,8 +10,9 @@ from rich.console import Console
 from decent_core.compare import compare, read_published
 from decent_core.record import read_all, write, write_atomically
 from scripts import report
+from scripts.notes import metric_label
 from scripts.report import publish, update_readme
-from scripts.tables import make_reports, metric_label
+from scripts.tables import make_reports
 from tests.records import make_record
 
 ROOT = Path(__file__).parent.parent
@@ -72,7 +73,7 @@ def test_table_shows_published_values_and_what_is_not_known_of_them():
     assert "no final loss could be established" in notes
     assert "2.9689" in notes
     assert "cannot be compared" in notes
-    changes = {"task": "imagenet", "optimizer": "adam", "primary_metric": "top1", "metrics": {"top1": 70.0}}
+    changes = {"experiment": "imagenet/dadam_aer", "primary_metric": "top1", "metrics": {"top1": 70.0}}
     assert cells_of([make_record("dadam_aer", **changes)])["dadam_aer"]["published"] == "75.31"
 
 

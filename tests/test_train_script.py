@@ -65,13 +65,17 @@ def test_run_writes_its_record_and_prints_the_path_last(whole):
     assert [point["step"] for point in record.curve] == [10, 20, 30]
     assert record.bytes_sent_per_step > 0 and record.consensus_distance > 0 and record.step_ms_p50 > 0
     assert len(set(record.parameters_sha256)) == 8
-    assert [line["step"] for line in log_without_times(folder)] == sorted(line["step"] for line in log_without_times(folder))
+    assert [line["step"] for line in log_without_times(folder)] == sorted(
+        line["step"] for line in log_without_times(folder)
+    )
 
 
 def test_run_killed_at_any_step_continues_exactly(whole, tmp_path):
     overrides = [*ROW, "trainer.steps=30", "trainer.eval_every=10", "trainer.checkpoint_every=3", f"out={tmp_path}"]
     step = random.randint(4, 24)
-    process = subprocess.Popen(command(*overrides), cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command(*overrides), cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         while not list((tmp_path / "checkpoints").glob(f"step_{step - step % 3:08d}")):
             assert process.poll() is None, "it ended before it was killed"
@@ -92,7 +96,9 @@ def test_run_killed_at_any_step_continues_exactly(whole, tmp_path):
 
 def test_sigterm_saves_and_exits_with_its_own_status(whole, tmp_path):
     overrides = [*ROW, "trainer.steps=30", "trainer.eval_every=10", f"out={tmp_path}"]
-    process = subprocess.Popen(command(*overrides), cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command(*overrides), cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     while not (tmp_path / "metrics.jsonl").exists():
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.002)

@@ -196,6 +196,12 @@ def test_consensus_distance_is_the_root_mean_square_to_the_mean(tmp_path):
     assert consensus_distance(trainer.engine) == pytest.approx(expected, rel=1e-13)
 
 
+def test_all_reduce_keeps_the_workers_equal(tmp_path):
+    trainer, _, _ = trainer_on(tmp_path, graph=topology.build("complete", 7), method="allreduce", precision="fp32")
+    assert trainer.run().consensus_distance == 0.0
+    assert len(set(trainer.engine.parameter_hashes())) == 1
+
+
 @pytest.mark.parametrize(("method", "sent"), [("awc", 2.0), ("allreduce", 1.5)])
 def test_bytes_sent_are_counted(tmp_path, method, sent):
     """A ring worker sends its parameters to two neighbours; a ring all-reduce over 4 sends 2 (4 - 1) / 4 of them."""
@@ -243,7 +249,9 @@ def overflow(rank, tmp_path, method):
         tmp_path / f"{method}{rank}", None, world, graph, method, precision="fp16", diverged_patience=99
     )
     for scaler, worker in zip(trainer.engine.replicas.scalers, world.local_workers, strict=True):
-        scaler.load_state_dict({**scaler.state_dict(), "scale": 2.0 ** (60 if worker == 0 or method == "allreduce" else 10)})
+        scaler.load_state_dict(
+            {**scaler.state_dict(), "scale": 2.0 ** (60 if worker == 0 or method == "allreduce" else 10)}
+        )
     outcome = trainer.run()
     scales = [scaler.get_scale() for scaler in trainer.engine.replicas.scalers]
     counts = [next(iter(o.state.values()))["step"].item() for o in trainer.engine.replicas.optimizers if o.state]

@@ -54,12 +54,17 @@ class ToyTask:
 
     name, primary_metric, lower_is_better = "toy", "val_loss", True
 
-    def __init__(self, seed: int = 0, world_size: int = 1, validation: int = 13, poison_step: int | None = None, **model):
+    def __init__(
+        self, seed: int = 0, world_size: int = 1, validation: int = 13, poison_step: int | None = None, **model
+    ):
         self.seed, self.model_options, self.poison_step = seed, model, poison_step
         self.samples_per_step = BATCH * world_size
         draw = np.random.default_rng(99)
         self.validation = [
-            {"x": torch.from_numpy(draw.normal(size=(n, INPUTS))), "y": torch.from_numpy(draw.normal(size=(n, OUTPUTS)))}
+            {
+                "x": torch.from_numpy(draw.normal(size=(n, INPUTS))),
+                "y": torch.from_numpy(draw.normal(size=(n, OUTPUTS))),
+            }
             for n in (4, 4, 4, max(1, validation - 12))
         ]
 

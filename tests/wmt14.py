@@ -64,13 +64,15 @@ def build(world_size: int = 1, seed: int = 1, **changes) -> TranslationTask:
 
 
 @cache
+@torch.enable_grad()
 def trained() -> tuple[TranslationTask, torch.nn.Module]:
     """A task, and a model that has learnt enough not to translate everything alike."""
     task = build(width=32, feed_forward=64, dropout=0.0, batch_tokens=1024)
     torch.manual_seed(0)
     model = task.build_model()
-    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3, betas=(0.9, 0.98))
-    for step in range(150):
+    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
+    for step in range(200):
+        optimizer.param_groups[0]["lr"] = 3e-3 * min(1, (step + 1) / 30)
         batch = task.batch(step, 0)
         optimizer.zero_grad()
         (task.loss_sum(model, batch) / task.weight(batch)).backward()

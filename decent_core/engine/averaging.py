@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from decent_core.engine.engine import Engine
 
+COLUMNS = 1 << 22
 BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
 
 
@@ -61,9 +62,11 @@ def _reestimate(model: nn.Module, recompute: Callable[[nn.Module], None]) -> Non
 
 @torch.no_grad()
 def consensus_distance(engine: Engine) -> float:
-    """sqrt(mean_i ||x_i - mean_j x_j||^2) over all workers, in the units of the parameters."""
+    """sqrt(mean_i ||x_i - mean_j x_j||^2) over all workers, in the units of the parameters; exactly 0 for equal ones."""
     rows = engine.replicas.rows
-    mean = engine.world.mean(rows, "consensus distance")
-    squares = [float((row - mean).double().square().sum()) for row in rows]
-    everyone = engine.world.gather(squares, "consensus distance")
+    squares = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
+    for columns in rows.split(COLUMNS, dim=1):  # float64 without a second copy of all parameters
+        exact = columns.double()
+        squares += (exact - engine.world.mean(exact, "consensus distance")).square_().sum(1)
+    everyone = engine.world.gather(squares.tolist(), "consensus distance")
     return (sum(everyone) / len(everyone)) ** 0.5

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from decent_core.engine.replicas import Replicas
@@ -41,9 +42,9 @@ class World(Protocol):
 class Engine:
     """Trains the local workers of `world` by `method` over `topology`. To the method it is the `Workers` of the step.
 
-    `model` is moved in place: its parameters become views of flat rows. A step is begin_step, then for each local worker
-    `as_worker` with its forward and backward passes, then end_step. Counters, learning rate and topology phase advance
-    once a step for every worker, whatever its gradients are.
+    `model` is moved in place: its parameters become views of flat rows. A step is begin_step, then for each local
+    worker `as_worker` with its forward and backward passes, then end_step. Counters, learning rate and topology phase
+    advance once a step for every worker, whatever its gradients are.
     """
 
     def __init__(
@@ -66,9 +67,9 @@ class Engine:
         world.share_first([*model.parameters(), *model.buffers()], "initial weights")
         self.replicas = Replicas(model, len(world.local_workers), build_optimizer, settings.precision == "fp16")
         self.model = model
-        self.module = world.wrap(model) if method.averages_gradients else model
+        self.module: nn.Module = world.wrap(model) if method.averages_gradients else model
         if settings.compile:
-            self.module = torch.compile(self.module)
+            self.module.compile()
         self.step = 0
         self.lr = 0.0
         self.clock = DeviceClock(self.x.device)
@@ -132,7 +133,7 @@ class Engine:
     # What a training loop calls
 
     def begin_step(self) -> None:
-        """Start step `self.step`: set the learning rate, drop old gradients, start the exchanges that need no gradient."""
+        """Start step `self.step`: set the rate, drop old gradients, start the exchanges that need no gradient."""
         self.lr = self.learning_rate(self.step)
         self.waits, self.bytes_sent = [], 0.0
         for optimizer in self.replicas.optimizers:
@@ -146,9 +147,9 @@ class Engine:
 
     @contextmanager
     def as_worker(self, index: int, part: int = 0, last: bool = True) -> Iterator[nn.Module]:
-        """The module as local worker `index`, for micro-batch `part`; `last`: gradients are exchanged in its backward pass.
+        """The module as local worker `index`, for micro-batch `part`; after the `last` one gradients are exchanged.
 
-        Random numbers inside are a function of (seed, worker, step, part), so that workers differ and a resumed run repeats.
+        Random numbers inside are a function of (seed, worker, step, part): workers differ, and a resumed run repeats.
         """
         self.replicas.bind(index)
         worker = self.world.local_workers[index]
@@ -156,7 +157,7 @@ class Engine:
         with ExitStack() as stack:
             if self.method.averages_gradients:
                 stack.enter_context(self.world.named(f"step {self.step}: gradient all-reduce", range(self.world.size)))
-                if not last and hasattr(self.module, "no_sync"):
+                if not last and isinstance(self.module, DistributedDataParallel):
                     stack.enter_context(self.module.no_sync())
             yield self.module
 
@@ -219,4 +220,6 @@ def _check_equal_structure(model: nn.Module, world: World) -> None:
     digest = hashlib.sha256(description.encode()).hexdigest()
     digests = world.gather([digest] * len(world.local_workers), "comparing models")
     if different := [worker for worker, other in enumerate(digests) if other != digests[0]]:
-        raise ValueError(f"workers {different} built another model than worker 0 (names, shapes, types or frozen parameters)")
+        raise ValueError(
+            f"workers {different} built another model than worker 0 (names, shapes, types or frozen parameters)"
+        )

@@ -17,7 +17,9 @@ class FlatLayout:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         kinds = {(p.dtype, p.device) for p in self.parameters}
         if len(kinds) != 1:
-            raise ValueError(f"all trainable parameters must share one dtype and device; the model has {sorted(map(str, kinds))}")
+            raise ValueError(
+                f"all trainable parameters must share one dtype and device; the model has {sorted(map(str, kinds))}"
+            )
         ((self.dtype, self.device),) = kinds
         self.offsets, self.size = [], 0
         for parameter in self.parameters:

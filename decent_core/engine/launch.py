@@ -57,7 +57,9 @@ def choose_device(local_rank: int) -> torch.device:
     kind, count = torch.accelerator.current_accelerator(), torch.accelerator.device_count()
     assert kind is not None
     if count > 1 and local_rank >= count:
-        raise ValueError(f"worker {local_rank} of this node has no accelerator: {count} are visible; start at most {count} a node")
+        raise ValueError(
+            f"worker {local_rank} of this node has no accelerator: {count} are visible; start at most {count} a node"
+        )
     device = torch.device(kind.type, local_rank if count > 1 else 0)
     torch.accelerator.set_device_index(device.index)
     return device
@@ -93,7 +95,9 @@ def workers_per_node() -> list[int]:
         else:
             runs.append((host, 1))
     if len({host for host, _ in runs}) != len(runs):
-        raise ValueError(f"the ranks of a node must be consecutive (block distribution); the hosts in rank order are {hosts}")
+        raise ValueError(
+            f"the ranks of a node must be consecutive (block distribution); the hosts in rank order are {hosts}"
+        )
     return [count for _, count in runs]
 
 

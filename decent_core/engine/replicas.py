@@ -1,4 +1,4 @@
-"""The local workers' models: one module, and for each worker a row of parameters, buffers, gradients and an optimizer."""
+"""The local workers' models: one module, and a row of parameters, buffers, gradients and an optimizer for each."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,8 +14,8 @@ from decent_core.optim import add_coupled_decay, without_coupled_decay
 class Replicas:
     """`count` replicas of `model` that take turns in it.
 
-    `rows` [L, D] holds the trainable parameters. Frozen parameters are shared, buffers are a worker's own. `bound` is the
-    worker whose tensors the module holds now.
+    `rows` [L, D] holds the trainable parameters. Frozen parameters are shared, buffers are a worker's own. `bound` is
+    the worker whose tensors the module holds now.
     """
 
     def __init__(self, model: nn.Module, count: int, build_optimizer: Callable[[nn.Module], Optimizer], scaled: bool):
@@ -67,7 +67,7 @@ class Replicas:
 
     @contextmanager
     def replaced(self, row: Tensor, buffers: Sequence[Tensor]) -> Iterator[nn.Module]:
-        """The module with the parameters of `row` [D] and these buffers; the bound worker is back afterwards, bit for bit."""
+        """The module with the parameters of `row` [D] and these buffers; afterwards it has the bound worker's again."""
         self._place(self.layout.views(row), buffers)
         try:
             yield self.model
@@ -75,7 +75,7 @@ class Replicas:
             self._place(self.views[self.bound], self.buffers[self.bound])
 
     def update(self, index: int, clip_norm: float | None) -> None:
-        """One optimizer step of a local worker: one unscaling, one global clipping norm, one decision to step or to skip."""
+        """One optimizer step of a local worker: one unscaling, one clipping norm, one decision to step or to skip."""
         self._unscale_and_clip(index, clip_norm)
         self.scalers[index].step(self.optimizers[index])
         self.scalers[index].update()

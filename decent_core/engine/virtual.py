@@ -89,7 +89,7 @@ class VirtualWorld:
         return model
 
     def average_gradients(self, gradients: list[list[Tensor | None]]) -> None:
-        """Replace each worker's gradients by the mean; a worker without one counts as zero, none anywhere stays None."""
+        """Replace each worker's gradients by the mean; none counts as zero, none of any worker stays None."""
         for i in range(len(gradients[0])):
             present = [gradient for worker in gradients if (gradient := worker[i]) is not None]
             if not present:

@@ -14,6 +14,7 @@ class AllReduce(Method):
 
     name = "allreduce"
     averages_gradients = True
+    uses_topology = False
 
     def end_step(self, workers: Workers) -> None:
         workers.average_gradients()

@@ -1,7 +1,6 @@
 """DA, doubly averaged momentum."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from decent_core.methods.base import Method, Workers
 
@@ -14,8 +13,8 @@ class DoublyAveraged(Method):
     """
 
     name = "da"
-    optimizers: ClassVar = ("sgd",)
-    because: ClassVar = "it mixes the momentum of SGD"
+    optimizers = ("sgd",)
+    because = "it mixes the momentum of SGD"
 
     def end_step(self, workers: Workers) -> None:
         workers.apply_optimizers()  # x - lr u, and the momentum is u

@@ -1,7 +1,6 @@
 """DecentLaM, decentralized large-batch momentum SGD."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from decent_core.methods.base import Method, Workers
 
@@ -16,8 +15,8 @@ class DecentLaM(Method):
     """
 
     name = "decentlam"
-    optimizers: ClassVar = ("sgd",)
-    because: ClassVar = "its momentum runs over the mixing too, and another optimizer would rescale the mixing"
+    optimizers = ("sgd",)
+    because = "its momentum runs over the mixing too, and another optimizer would rescale the mixing"
 
     def end_step(self, workers: Workers) -> None:
         x, lr, g = workers.x, workers.lr, workers.gradients()

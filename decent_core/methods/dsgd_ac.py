@@ -1,7 +1,7 @@
 """DSGD-AC, controlled disagreement."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import Tensor
 
@@ -16,7 +16,6 @@ class ControlledDisagreement(Method):
     """
 
     name = "dsgd_ac"
-    tied_to_x: ClassVar = False
 
     form: Literal["awc", "atc"] = "awc"
     start_step: int = 0

@@ -1,7 +1,6 @@
 """Gradient tracking."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,8 +18,8 @@ class GradientTracking(Method):
     """
 
     name = "gradient_tracking"
-    optimizers: ClassVar = ("sgd", "adam", "adamw", "accum_adam", "accum_adamw")
-    because: ClassVar = "a trust ratio over y, which is no gradient of the worker's own loss, is not defined"
+    optimizers = ("sgd", "adam", "adamw", "accum_adam", "accum_adamw")
+    because = "a trust ratio over y, which is no gradient of the worker's own loss, is not defined"
 
     s: Tensor = state()  # sum_j w_ij y_j - g_i of the step before: what the next gradient is added to
     _mixing: Pending | None = field(default=None, init=False, repr=False)

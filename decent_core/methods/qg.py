@@ -1,7 +1,6 @@
 """QG, quasi-global momentum."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,8 +18,8 @@ class QuasiGlobal(Method):
     """
 
     name = "qg"
-    optimizers: ClassVar = ("sgd",)
-    because: ClassVar = "it puts its own estimate in the place of SGD's momentum"
+    optimizers = ("sgd",)
+    because = "it puts its own estimate in the place of SGD's momentum"
 
     mu: float | None = None  # null: beta, the optimizer's momentum
     q: Tensor = state()

@@ -34,9 +34,9 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Decoded:
-    """The images that could be read, uint8 [B, H, W, 3]; which ones they are; (name, reason) of the others."""
+    """The images that could be read, uint8 [B, 3, H, W]; which ones they are; (name, reason) of the others."""
 
-    pixels: np.ndarray
+    pixels: Tensor | None
     kept: list[int]
     corrupt: list[tuple[str, str]]
 
@@ -74,9 +74,10 @@ def decode(split: str, references: Sequence[Any], seeds: Sequence[int]) -> Decod
             corrupt.append((reader.describe(reference), reason))
             continue
         torch.default_generator.manual_seed(seed)
-        images.append(_crops[split](image).permute(1, 2, 0).numpy())
+        images.append(_crops[split](image))
         kept.append(index)
-    return Decoded(np.stack(images) if images else np.empty((0, 0, 0, 3), np.uint8), kept, corrupt)
+    # A tensor reaches the training process through shared memory, an array would be copied through a pipe.
+    return Decoded(torch.stack(images) if images else None, kept, corrupt)
 
 
 def decode_rgb(content: bytes) -> Tensor:

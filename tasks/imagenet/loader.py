@@ -3,6 +3,7 @@
 import logging
 import math
 import multiprocessing
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from functools import cached_property
@@ -57,14 +58,17 @@ class Decoder:
         kept = [number * size + index for number, part in enumerate(parts) for index in part.kept]
         if not kept:
             raise ValueError(f"No image of a batch of {len(labels)} can be read: {self._newest()}.")
-        pixels = np.concatenate([part.pixels for part in parts if part.kept])
-        # Channels stay last in memory, where a channels-last model wants them.
-        return {"images": torch.from_numpy(pixels).permute(0, 3, 1, 2), "labels": torch.from_numpy(labels[kept])}
+        pixels = torch.cat([part.pixels for part in parts if part.pixels is not None])
+        return {"images": pixels, "labels": torch.from_numpy(labels[kept])}
 
     def drop(self, ordered: Ordered) -> None:
         """Forget a batch that nobody will ask for."""
         for future in ordered[0]:
             future.cancel()
+
+    def cpu_seconds(self) -> float:
+        """CPU time that a decoding process has used, once it has done what was ordered."""
+        return self._pool.submit(time.process_time).result()
 
     def close(self) -> None:
         """End the processes; what was ordered is dropped."""

@@ -14,7 +14,13 @@ from tasks.wmt14.settings import Settings
 
 TIED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "decoder.output_projection.weight")
 #: neither trained nor the same in both
-UNTRAINED = ("version", "embed_positions._float_tensor", "embed_positions.weight", "final_logits_bias", "embed_positions.weights")
+UNTRAINED = (
+    "version",
+    "embed_positions._float_tensor",
+    "embed_positions.weight",
+    "final_logits_bias",
+    "embed_positions.weights",
+)
 
 
 class FairseqTransformer(nn.Module):
@@ -26,7 +32,9 @@ class FairseqTransformer(nn.Module):
             from fairseq.data import Dictionary as FairseqDictionary
             from fairseq.models.transformer import TransformerModel, base_architecture
         except ImportError as error:
-            raise ValueError(f"task.model=fairseq_transformer needs the extra `fairseq`: make setup-fairseq ({error})") from error
+            raise ValueError(
+                f"task.model=fairseq_transformer needs the extra `fairseq`: make setup-fairseq ({error})"
+            ) from error
         symbols = FairseqDictionary()
         for symbol, count in list(zip(dictionary.symbols, dictionary.counts, strict=True))[len(SPECIAL) :]:
             symbols.add_symbol(symbol, count)
@@ -56,14 +64,21 @@ class FairseqTransformer(nn.Module):
         from fairseq.sequence_generator import SequenceGenerator
 
         generator = SequenceGenerator(
-            [self.transformer], self._symbols, beam_size=beam, max_len_a=1, max_len_b=extra - 1, len_penalty=_Penalty(alpha)
+            [self.transformer],
+            self._symbols,
+            beam_size=beam,
+            max_len_a=1,
+            max_len_b=extra - 1,
+            len_penalty=_Penalty(alpha),
         )
         lengths = (source != PAD).sum(1)
         found: dict[int, Candidate] = {}
         for length in lengths.unique().tolist():
             rows = (lengths == length).nonzero().flatten()
             batch = {"src_tokens": source[rows, :length], "src_lengths": lengths[rows]}
-            for row, candidates in zip(rows.tolist(), generator.generate([self.transformer], {"net_input": batch}), strict=True):
+            for row, candidates in zip(
+                rows.tolist(), generator.generate([self.transformer], {"net_input": batch}), strict=True
+            ):
                 found[row] = Candidate(candidates[0]["tokens"][:-1].tolist(), float(candidates[0]["score"]))
         return [found[row] for row in range(len(source))]
 
@@ -99,7 +114,9 @@ def from_fairseq(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The reverse, without Marian's positions, which are not trained; ValueError if it is another architecture."""
     embedding = weights[TIED[0]]
     if any(name in weights and not torch.equal(weights[name], embedding) for name in TIED):
-        raise ValueError("The embeddings of this fairseq model are not tied (--share-all-embeddings), so they don't fit.")
+        raise ValueError(
+            "The embeddings of this fairseq model are not tied (--share-all-embeddings), so they don't fit."
+        )
     layers = {f"model.{name}": tensor for name, tensor in weights.items() if ".layers." in name}
     if unknown := [n for n in weights if ".layers." not in n and n not in TIED and not n.endswith(UNTRAINED)]:
         raise ValueError(f"This fairseq model has {unknown[0]}, which the Transformer of Vaswani et al. has not.")

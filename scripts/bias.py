@@ -1,0 +1,176 @@
+"""How far from the optimum gossip methods come to rest: [L] figure 2, and the bias by rate, momentum and topology.
+
+python -m scripts.bias
+
+Runs the experiments of the regression task that have not been run, then writes regression_distance.png,
+regression_bias.csv and regression_bias.md. A minute or two.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas
+from rich.console import Console
+
+from decent_core import topology
+from decent_core.methods import METHODS
+from decent_core.record import read, write_atomically
+from decent_core.topology import Topology, analysis
+from scripts import reproduce
+from scripts.bias_figure import Curve, draw_distances
+from scripts.children import run_children
+from scripts.cli import options, run_main
+from scripts.config import load
+from tasks.regression.problem import Problem, coefficients, draw
+from tasks.regression.rows import RowWorkers
+
+#: the rows of the figure as [L] names them, in the order of the legend
+NAMES = {
+    "awc_dmsgd": "AWC-DmSGD",
+    "dmsgd": "DmSGD",
+    "da": "DA-DmSGD",
+    "dsgd": "DSGD",
+    "qg": "QG-DmSGD",
+    "decentlam": "DecentLaM",
+    "d2": "D2-DmSGD",
+    "pmsgd": "PmSGD",
+}
+#: the rows of the table: name, method, momentum
+METHODS_COMPARED = (
+    ("DSGD", "atc", 0.0),
+    ("DmSGD", "atc", 0.5),
+    ("DmSGD", "atc", 0.9),
+    ("AWC-DmSGD", "awc", 0.9),
+    ("DA-DmSGD", "da", 0.9),
+    ("QG-DmSGD", "qg", 0.9),
+    ("DecentLaM", "decentlam", 0.9),
+)
+TOPOLOGIES = ("ring", "torus", "static_exp", "complete")
+WORKERS = 16
+RATES = (1e-3, 3e-4, 1e-4)
+RATIO_RATES = (1e-3, 1e-4, 1e-5, 1e-6)
+TOLERANCE, LIMIT = 1e-9, 200_000
+RELATIVE_ROUNDING = 1e-20  # squared distances below it, relative to ||x*||^2, are zero
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where runs and results go."""
+
+    runs: str = "runs/reproduce"
+    results: str = "results/local"
+    jobs: int = 1  # training runs at once
+
+
+def main(arguments: list[str]) -> int:
+    """Write and show figure and tables."""
+    chosen = options(Options, arguments, __doc__ or "")
+    console, results = Console(), Path(chosen.results)
+    wanted = reproduce.Options(experiments="regression/*", runs=chosen.runs)
+    rows = [row for row in reproduce.plan(wanted) if _experiment(row.name) in NAMES]
+    if failures := run_children(rows, chosen.jobs):
+        console.print(f"failed: {', '.join(row.name for row in failures)}; see {failures[0].log}")
+        return 1
+    curves = {_experiment(row.name): _curve(row.record) for row in rows}
+    config = load(["experiment=regression/decentlam", "scale=tiny"])
+    title = f"Least squares, {config.world_size} workers on a ring, full gradients, rate {config.optimizer.lr:g}"
+    draw_distances({NAMES[name]: curves[name] for name in NAMES}, results / "regression_distance.png", title)
+    table = pandas.DataFrame(bias_rows(draw(config.task, WORKERS)))
+    ratios = pandas.DataFrame(ratio_rows(draw(config.task, config.world_size), config.world_size))
+    write_atomically(results / "regression_bias.csv", table.to_csv(index=False, lineterminator="\n"))
+    text = _markdown(table, ratios, config.world_size)
+    write_atomically(results / "regression_bias.md", text)
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Written: {results}/regression_distance.png, regression_bias.csv, regression_bias.md", soft_wrap=True)
+    return 0
+
+
+def bias_rows(problem: Problem) -> Iterator[dict]:
+    """A row for each topology, rate and method: the squared bias measured, that of the fixed point, and the bound.
+
+    The bound is [L]'s order lr^2 b^2 / ((1 - beta)^2 (1 - rho)^2), without the momentum for those that do not suffer it.
+    """
+    for name in TOPOLOGIES:
+        graph = topology.build(name, WORKERS)
+        rho = analysis.second_eigenvalue(graph.matrix(0))
+        for lr in RATES:
+            for label, method, beta in METHODS_COMPARED:
+                measured, fixed = _measure(problem, graph, method, lr, beta)
+                inflated = 1.0 if method in ("decentlam", "qg") else 1 - beta
+                bound = lr**2 * problem.disagreement / (inflated * (1 - rho)) ** 2
+                yield {
+                    "topology": name,
+                    "rho": rho,
+                    "lr": lr,
+                    "method": label,
+                    "beta": beta,
+                    "measured": measured,
+                    "fixed_point": fixed,
+                    "bound": bound,
+                }
+
+
+def ratio_rows(problem: Problem, world_size: int, beta: float = 0.9) -> Iterator[dict]:
+    """Squared biases over DSGD's on the ring as the rate goes to 0, from the fixed points."""
+    W = topology.build("ring", world_size).matrix(0)
+    for lr in RATIO_RATES:
+        bias = {
+            label: problem.bias(problem.fixed_point(W, coefficients(method, W, momentum), lr))
+            for label, method, momentum in METHODS_COMPARED
+            if momentum in (0, beta)
+        }
+        yield {"lr": lr, **{label: value / bias["DSGD"] for label, value in bias.items()}}
+
+
+def _measure(problem: Problem, graph: Topology, method: str, lr: float, beta: float) -> tuple[float, float]:
+    """The squared bias where training comes to rest, and that of the fixed point."""
+    x = RowWorkers(problem, METHODS[method](), graph, lr, beta).settle(TOLERANCE, LIMIT)
+    W = graph.matrix(0)
+    fixed = problem.fixed_point(W, coefficients(method, W, beta), lr)
+    smallest = RELATIVE_ROUNDING * float((problem.optimum**2).sum())
+    measured, exact = (value if value > smallest else 0.0 for value in (problem.bias(x), problem.bias(fixed)))
+    return measured, exact
+
+
+def _experiment(row: str) -> str:
+    """`regression/dsgd-s1` -> `dsgd`."""
+    return row.removeprefix("regression/").rpartition("-s")[0]
+
+
+def _curve(path: Path) -> Curve:
+    """Steps, and the mean over workers of ||x_i - x*||^2 = ||mean - x*||^2 + the consensus distance squared."""
+    points = read(path).curve
+    values = [point["values"] for point in points]
+    distances = [value["squared_distance"] + value["consensus_distance"] ** 2 for value in values]
+    return [point["step"] for point in points], distances
+
+
+def _markdown(table: pandas.DataFrame, ratios: pandas.DataFrame, world_size: int) -> str:
+    """Both tables with what a reader must know."""
+    shown = table.assign(lr=table["lr"].map("{:g}".format), rho=table["rho"].map("{:.4f}".format))
+    for column in ("measured", "fixed_point", "bound"):
+        shown[column] = shown[column].map("{:.3e}".format)
+    lines = [
+        "**Squared bias (1/N) Σ ‖x_i − x*‖² at rest**",
+        "",
+        f"Least squares with {WORKERS} workers. Measured: training with full gradients until it rests. Fixed point: the",
+        "solution of the method's fixed-point equation. Bound: η²b²/((1−β)²(1−ρ)²) for those whose bias momentum inflates,",
+        "η²b²/(1−ρ)² for the others; the order of the bias, not its value.",
+        "",
+        *_table(shown),
+        "",
+        f"**Squared bias over DSGD's, ring of {world_size}, β = 0.9: momentum inflates it towards 1/(1−β)² = 100**",
+        "",
+        *_table(ratios.map("{:.4g}".format)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _table(frame: pandas.DataFrame) -> list[str]:
+    cells = [list(frame.columns), ["---"] * len(frame.columns), *frame.to_numpy().tolist()]
+    return [f"| {' | '.join(map(str, row))} |" for row in cells]
+
+
+if __name__ == "__main__":
+    run_main(main)
