@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> None:
     """Print the table; there are no arguments."""
     if arguments:
         raise ValueError(f"{arguments[0]}: this script takes no arguments")
-    print("| topology | workers | iterations | noise a | seconds | peak MiB |\n|---|---|---|---|---|---|")
+    print("| topology | workers | iterations | a noise factor for each | seconds | peak MiB |\n|---|---|---|---|---|---|")
     context = multiprocessing.get_context("spawn")
     for row in ROWS:
         with context.Pool(1) as pool:

@@ -217,7 +217,8 @@ def test_log_lines_and_curve(tmp_path):
     trainer, log, _ = trainer_on(tmp_path, eval_every=8)
     outcome = trainer.run()
     assert [(e["kind"], e["step"]) for e in log] == [
-        ("train", 5), ("eval", 8), ("train", 10), ("train", 15), ("eval", 16), ("train", 20), ("eval", 20), ("eval", 20),
+        ("train", 5), ("eval", 8), ("train", 10), ("train", 15), ("eval", 16), ("train", 20),
+        ("eval", 20), ("eval", 20),
     ]  # fmt: skip
     curve = trainer.progress.curve
     assert [point["step"] for point in curve] == [8, 16, 20]

@@ -62,7 +62,7 @@ def _reestimate(model: nn.Module, recompute: Callable[[nn.Module], None]) -> Non
 
 @torch.no_grad()
 def consensus_distance(engine: Engine) -> float:
-    """sqrt(mean_i ||x_i - mean_j x_j||^2) over all workers, in the units of the parameters; exactly 0 for equal ones."""
+    """sqrt(mean_i ||x_i - mean_j x_j||^2) over all workers, in the parameters' units; exactly 0 for equal ones."""
     rows = engine.replicas.rows
     squares = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
     for columns in rows.split(COLUMNS, dim=1):  # float64 without a second copy of all parameters

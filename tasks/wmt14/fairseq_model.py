@@ -14,17 +14,11 @@ from tasks.wmt14.settings import Settings
 
 TIED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "decoder.output_projection.weight")
 #: neither trained nor the same in both
-UNTRAINED = (
-    "version",
-    "embed_positions._float_tensor",
-    "embed_positions.weight",
-    "final_logits_bias",
-    "embed_positions.weights",
-)
+UNTRAINED = ("version", "embed_positions._float_tensor", "embed_positions.weight", "final_logits_bias")
 
 
 class FairseqTransformer(nn.Module):
-    """fairseq's Transformer under the interface of `tasks.wmt14.model.Translator`; ValueError if fairseq isn't installed."""
+    """fairseq's Transformer as a `tasks.wmt14.model.Translator`; ValueError if fairseq isn't installed."""
 
     def __init__(self, settings: Settings, dictionary: Dictionary) -> None:
         super().__init__()

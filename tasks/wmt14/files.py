@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from tasks.wmt14.settings import Settings
 
-FORMAT = 1
+FORMAT = 2
 SETTLE_SECONDS = 5.0
 
 

@@ -65,7 +65,7 @@ class _Preparation:
                 self._clean(split)
             self._next_phase("learn")
         if self.manifest["phase"] == "learn":
-            learn_bpe(self._text("train"), self.settings.vocabulary).save(self.folder / "bpe.json")
+            learn_bpe(self._training_text, self.settings.vocabulary).save(self.folder / "bpe.json")
             self._next_phase("encode")
         if self.manifest["phase"] == "encode":
             bpe = load_bpe(self.folder / "bpe.json")
@@ -142,9 +142,9 @@ class _Preparation:
         for language in self.settings.languages:
             bpe.dictionary(counts).save(self.folder / f"dict.{language}.txt")
 
-    def _text(self, split: str) -> Iterator[str]:
+    def _training_text(self) -> Iterator[str]:
         for language in self.settings.languages:
-            with (self.folder / f"text/{split}.{language}").open(encoding="utf-8", newline="\n") as file:
+            with (self.folder / f"text/train.{language}").open(encoding="utf-8", newline="\n") as file:
                 yield from file
 
     def _count(self, what: str) -> None:
