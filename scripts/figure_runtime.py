@@ -70,8 +70,8 @@ def _times(panel: Any) -> None:
     panel.axhline(KNEE, color=GREY, linewidth=0.8, linestyle=":")
     panel.text(7.9, KNEE - 0.15, "computing alone", color=GREY, ha="right", va="top")
     panel.text(4.7, 7.1, "All-Reduce", color=COLOURS[1], ha="right")
-    panel.text(7.9, 7.0, "gossip, $\\omega$ = 1", color=COLOURS[0], ha="right")
-    panel.text(7.9, 4.15, "gossip, $\\omega$ = 0.6", color=COLOURS[0], ha="right")
+    panel.text(6.45, 5.95, "gossip, $\\omega$ = 1", color=COLOURS[0])
+    panel.text(7.2, 4.75, "gossip, $\\omega$ = 0.6", color=COLOURS[0], ha="right")
     label(panel, "Time of an iteration", "All-Reduce of one bucket, $\\gamma N$", "time, in forward passes of a bucket")
     panel.set_ylim(0, 10)
 
@@ -97,17 +97,25 @@ def _omega(panel: Any) -> None:
     for gamma, colour in ((1, COLOURS[4]), (2, COLOURS[5]), (4, COLOURS[0]), (8, COLOURS[3])):
         speedups = [allreduce_time(WORK, gamma) / gossip_time(WORK, o * gamma) for o in omega]
         panel.plot(omega, speedups, color=colour)
-        panel.text(0.06, speedups[0] + 0.03, f"$\\gamma N$ = {gamma}", color=colour)
+        below = gamma == 1
+        panel.text(
+            0.06,
+            speedups[0] + (-0.03 if below else 0.03),
+            f"$\\gamma N$ = {gamma}",
+            color=colour,
+            va="top" if below else "bottom",
+        )
         if gamma > KNEE:
             panel.plot(KNEE / gamma, speedups[0], "o", color=colour)
-    panel.text(0.86, 1.73, "left of the point,\nall is hidden", color=GREY)
+    panel.text(0.84, 1.78, "left of a point,\nall is hidden", color=GREY)
     label(
         panel,
         "Speed-up by the cost of a gossip round",
         "gossip round / All-Reduce, $\\omega$",
         "speed-up over All-Reduce",
     )
-    panel.set_ylim(0.9, 3.1)
+    panel.set_ylim(0.85, 3.1)
+    panel.set_xlim(0.03, 1.03)
 
 
 def _variance(panel: Any, iterations: int) -> None:
@@ -134,7 +142,16 @@ def _variance(panel: Any, iterations: int) -> None:
         panel.text(0.1, height, case, color=GREY)
     panel.axvline(VARIANCE * 1e3, color=GREY, linewidth=0.8, linestyle=":")
     panel.text(VARIANCE * 1e3 + 0.2, 1.01, "as measured in [P]", color=GREY)
-    panel.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 0.42), title="gossip over", alignment="left")
+    panel.legend(
+        frameon=False,
+        loc="center right",
+        bbox_to_anchor=(1, 0.36),
+        title="gossip over (nearly equal)",
+        alignment="left",
+        ncols=3,
+        columnspacing=1,
+        handletextpad=0.4,
+    )
     label(
         panel,
         "Speed-up with noisy computing times",

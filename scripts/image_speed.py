@@ -7,12 +7,9 @@ CPU time is what their processes used; on a machine that does other work besides
 """
 
 import json
-import multiprocessing
 import resource
 import statistics
 import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,9 +34,9 @@ def main(arguments: list[str]) -> None:
     measured: dict[str, list[tuple[float, float]]] = {"ours": [], "plain": []}
     for turn in range(given.turns + 1):
         for name, function in (("ours", ours), ("plain", plain)):
-            rates = _in_a_process(function, given)
+            found = function(given)
             if turn:  # the first one fills the disk cache
-                measured[name].append(rates)
+                measured[name].append(found)
     result: dict[str, Any] = {"images_per_turn": given.images, "turns": given.turns}
     for place, kind in enumerate(("clock", "cpu")):
         rates = {name: [turn[place] for turn in turns] for name, turns in measured.items()}
@@ -92,11 +89,6 @@ def plain(given: Options) -> tuple[float, float]:
     clock = time.perf_counter() - start
     del batches  # ends the loader's process, which is counted then
     return given.images / clock, steps * given.batch / (_cpu_seconds() - cpu)
-
-
-def _in_a_process(function: Callable[[Options], tuple[float, float]], given: Options) -> tuple[float, float]:
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(function, given).result()
 
 
 def _cpu_seconds() -> float:

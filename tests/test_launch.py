@@ -11,10 +11,12 @@ import pytest
 import torch
 
 from decent_core.engine.launch import Launch, choose_device, find_launch
+from decent_core.record import read
 
 ROOT = Path(__file__).resolve().parent.parent
 MEET = """
 import json, sys, torch, torch.distributed as dist
+from decent_core.record import read
 from decent_core.engine.launch import find_launch, join, workers_per_node
 launch = find_launch()
 join(launch, torch.device("cpu"), 60)
@@ -71,6 +73,25 @@ def test_srun_over_two_nodes(slurm):
     """Plain srun: no LOCAL_WORLD_SIZE, no rendezvous; both nodes are this host, so the address is given."""
     command = ["srun", "-N2", "-n4", "--overcommit", sys.executable, "-c", MEET]
     assert started_by(command, MASTER_ADDR="127.0.0.1", **slurm) == ["srun", 4, 6.0, [2, 2]]
+
+
+@pytest.mark.skipif(shutil.which("slurmctld") is None or os.geteuid() != 0, reason="needs root and Slurm; CI has both")
+def test_job_script_trains_over_two_nodes(slurm, tmp_path):
+    """The job script as a user submits it; the nodes are this host, and their names have no addresses here."""
+    shape = ["scale=smoke", "method=awc", "topology=ring", f"out={tmp_path}/run"]
+    command = [
+        "sbatch",
+        "--wait",
+        "--nodes=2",
+        "--ntasks-per-node=1",
+        f"--output={tmp_path}/job.log",
+        "slurm/train.sbatch",
+    ]
+    environment = {**os.environ, **slurm, "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
+    command = ["sbatch", *options, "slurm/train.sbatch", *shape]
+    subprocess.run(command, check=True, cwd=ROOT, env=environment, capture_output=True, timeout=200)
+    record = read(tmp_path / "run" / "record.json")
+    assert (record.status, record.engine, record.world_size, record.local_size) == ("ok", "distributed", 2, 1)
 
 
 def test_no_launcher():

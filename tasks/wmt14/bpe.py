@@ -48,8 +48,8 @@ def load_bpe(path: Path) -> Bpe:
 def learn_bpe(read: Callable[[], Iterable[str]], vocabulary: int) -> Bpe:
     """A BPE with `vocabulary` entries, the special symbols included; `read` gives the text's lines and is called twice.
 
-    The same text gives the same entries: left to itself, the trainer numbers characters, and breaks ties, by the order of a
-    hash table. ValueError if the text is too short for the vocabulary.
+    The same text gives the same entries: left to itself, the trainer numbers characters, and breaks ties, by the order
+    of a hash table. ValueError if the text is too short for the vocabulary.
     """
     learnt = vocabulary - len(SPECIAL) + 1
     characters = _common_characters(read(), min(ALPHABET, learnt // 4))

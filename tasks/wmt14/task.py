@@ -17,6 +17,7 @@ from tasks.wmt14.clean import detokenise, join_pieces
 from tasks.wmt14.corpus import Parallel, cut, load_corpus, spread
 from tasks.wmt14.metrics import bleu, meteor
 from tasks.wmt14.model import Translator, build_translator
+from tasks.wmt14.prepare import prepare
 from tasks.wmt14.settings import Settings
 from tasks.wmt14.wordnet import open_wordnet
 
@@ -35,6 +36,8 @@ class TranslationTask:
             open_wordnet()  # missing, it stops the run here and not at its end
         self.settings, self.world_size = settings, world_size
         self.name: str = settings.name
+        if settings.dataset == "help":
+            prepare(settings, progress=lambda done, total: None, processes=1)  # embedded: half a minute, only once
         self._corpus = load_corpus(settings)
         train = self._corpus.train
         lengths = np.maximum(train.source.lengths, train.target.lengths)
