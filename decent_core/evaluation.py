@@ -40,14 +40,21 @@ class Evaluator:
 
     @torch.no_grad()
     def local_models(self) -> dict[str, float]:
-        """The mean over workers of each worker's own model's metrics, under `local_<name>`."""
+        """The workers' own models: each on all batches, the mean over workers under `local_<name>`.
+
+        `own_shard_<name>` is the published way of [P]'s image runs: each worker's model on its share of the batches alone.
+        """
+        world, batches = self.engine.world, self.task.validation_batches()
         own = []
-        for index in range(len(self.engine.world.local_workers)):
+        for index, worker in enumerate(world.local_workers):
             self.engine.replicas.bind(index)
-            parts = [self._part(self.engine.model, batch) for batch in self.task.validation_batches()]
-            own.append(self.task.summarise(parts))
-        everyone = self.engine.world.gather(own, "evaluation of local models")
-        return {f"local_{name}": statistics.fmean(m[name] for m in everyone) for name in everyone[0]}
+            parts = [self._part(self.engine.model, batch) for batch in batches]
+            own.append((self.task.summarise(parts), parts[worker :: world.size]))
+        everyone = world.gather(own, "evaluation of local models")
+        means = {name: statistics.fmean(m[name] for m, _ in everyone) for name in everyone[0][0]}
+        shards = [everyone[number % world.size][1][number // world.size] for number in range(len(batches))]
+        local = {f"local_{name}": value for name, value in means.items()}
+        return local | {f"own_shard_{name}": value for name, value in self.task.summarise(shards).items()}
 
     def _part(self, model: nn.Module, batch: Batch) -> Any:
         device = self.engine.x.device

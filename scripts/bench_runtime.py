@@ -1,4 +1,4 @@
-"""Time and memory that the runtime model's simulation takes: `python -m scripts.bench_runtime`, a table on standard output.
+"""Time and memory that the runtime model's simulation takes: `python -m scripts.bench_runtime` prints a table.
 
 Every row is a process of its own, so that its peak memory is its own.
 """
@@ -31,13 +31,17 @@ def main(arguments: list[str]) -> None:
     """Print the table; there are no arguments."""
     if arguments:
         raise ValueError(f"{arguments[0]}: this script takes no arguments")
-    print("| topology | workers | iterations | a noise factor for each | seconds | peak MiB |\n|---|---|---|---|---|---|")
+    print(
+        "| topology | workers | iterations | a noise factor for each | seconds | peak MiB |\n|---|---|---|---|---|---|"
+    )
     context = multiprocessing.get_context("spawn")
     for row in ROWS:
         with context.Pool(1) as pool:
             seconds, mebibytes = pool.apply(measure, row)
         name, workers, iterations, granularity = row
-        print(f"| {name} | {workers:,} | {iterations:,} | {granularity} | {seconds:.1f} | {mebibytes:.0f} |", flush=True)
+        print(
+            f"| {name} | {workers:,} | {iterations:,} | {granularity} | {seconds:.1f} | {mebibytes:.0f} |", flush=True
+        )
 
 
 def measure(name: str, workers: int, iterations: int, granularity: Granularity) -> tuple[float, float]:

@@ -15,7 +15,8 @@ from decent_core.record import write_atomically
 Curve = tuple[list[int], list[float]]  # steps, squared distances
 
 # momentum that inflates the bias: warm; no inflated bias: cold; no bias: grey
-COLOURS = ("#B2182B", "#D55E00", "#E69F00", "#56B4E9", "#0072B2", "#08306B", "#777777", "#000000")
+COLOURS = ("#B2182B", "#D55E00", "#E69F00", "#0072B2", "#08306B", "#56B4E9", "#777777", "#000000")
+READING = "Warm: momentum inflates the bias.  Blue: no more bias than without momentum.  Grey and black: no bias."
 LOWEST = 1e-7
 GAP = 0.045  # of the height, between names
 
@@ -26,12 +27,14 @@ def draw_distances(curves: Mapping[str, Curve], path: Path, title: str) -> None:
     ends = {}
     for (name, (steps, distances)), colour in zip(curves.items(), COLOURS, strict=True):
         kept = [(step, value) for step, value in zip(steps, distances, strict=True) if value >= LOWEST]
-        axis.plot(*zip(*kept, strict=True), color=colour, lw=2)
+        dashes = (0, (4, 3)) if name == "DSGD" else "-"  # it ends on others
+        axis.plot(*zip(*kept, strict=True), color=colour, lw=2, linestyle=dashes)
         ends[name] = (kept[-1], colour)
     last = max(curve[0][-1] for curve in curves.values())
     axis.set(yscale="log", xlim=(0, last), ylim=(LOWEST, None), xlabel="iteration")
     axis.set_ylabel("squared distance to the optimum, mean over workers")
-    axis.set_title(title, fontsize=11)
+    figure.suptitle("How far from the optimum training comes to rest", fontsize=13, fontweight="bold")
+    axis.set_title(f"{title}\n{READING}", fontsize=9.5, loc="left")
     axis.grid(alpha=0.25, lw=0.6)
     axis.spines[["top", "right"]].set_visible(False)
     _name(axis, ends, last)

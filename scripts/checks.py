@@ -36,11 +36,12 @@ def _check_combination(config: "RunConfig") -> None:
     """Refuse what would be ignored or has no meaning, with the reason."""
     method = METHODS[config.method.name](**config.method.options)
     if not method.uses_topology and config.topology.name != "complete":
+        averaged = "gradients" if method.averages_gradients else "models"
         raise ValueError(
-            f"topology={config.topology.name}: method={method.name} averages over all workers and knows no "
+            f"topology={config.topology.name}: method={method.name} averages {averaged} over all workers and knows no "
             "other topology than complete; give topology=complete, or a gossip method such as method=awc"
         )
     method.check_optimizer(config.optimizer.name)
     if config.engine.name == "virtual":  # otherwise the launcher knows the world
-        options = config.topology.options
-        method.check_topology(build(config.topology.name, config.world_size, config.local_size or 1, **options))
+        topology = build(config.topology.name, config.world_size, config.local_size or 1, **config.topology.options)
+        method.check_topology(topology, getattr(config.optimizer, "momentum", 0.0))

@@ -2,10 +2,10 @@
 
     python -m scripts.runtime world_size=32 buckets=7 update=0.364 gamma=4 omega=0.6 variance=0.00695 topology=aer
 
-Times are T N / b: 1 is the forward pass of a worker's share of a bucket. gamma is an All-Reduce of one bucket in the same
-unit, omega gamma a gossip round of one bucket, `update` [P]'s theta (a bucket's update takes theta/N by convention A,
-theta by convention B), variance that of a normal cut to [0.5, 1.5] which multiplies computing times; `noise` says what
-one factor covers: pass, bucket or iteration.
+Times are T N / b: 1 is the forward pass of a worker's share of a bucket. gamma is an All-Reduce of one bucket in the
+same unit, omega gamma a gossip round of one bucket, `update` [P]'s theta (a bucket's update takes theta/N by
+convention A, theta by convention B). Computing times are multiplied by draws from a normal of this `variance`, cut to
+0.5 .. 1.5; `noise` says what one of them covers: a pass, a bucket or an iteration.
 """
 
 import json

@@ -78,11 +78,11 @@ def _vector_bytes(parameters: float | str | None, bytes_: float | str | None) ->
     if parameters is not None and bytes_ is not None:
         raise ValueError("parameters, bytes: give one of them")
     if parameters is not None:
-        return 4 * _number("parameters", parameters)
-    return None if bytes_ is None else _number("bytes", bytes_)
+        return 4 * parse_number("parameters", parameters)
+    return None if bytes_ is None else parse_number("bytes", bytes_)
 
 
-def _number(key: str, value: float | str) -> float:
+def parse_number(key: str, value: float | str) -> float:
     match = re.fullmatch(r"(\d+\.?\d*(?:e\d+)?)([KMG]?)", str(value), flags=re.IGNORECASE)
     if match is None:
         raise ValueError(f"{key}={value}: must be a number such as 124000000 or 124M")

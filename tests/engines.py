@@ -32,7 +32,9 @@ def rate(step: int) -> float:
     return LR * min(step, 5) / 5
 
 
-def build_engine(world, task: ToyTask, method: str, optimizer: str, graph, spread: float = 0.3, **settings) -> Engine:
+def build_engine(
+    world, task: ToyTask, method: str, optimizer: str, graph, spread=0.3, options: dict | None = None, **settings
+) -> Engine:
     """An engine on the toy model whose workers start apart: each one's parameters are shifted by a random vector."""
     torch.manual_seed(3)
     model = task.build_model()
@@ -43,7 +45,7 @@ def build_engine(world, task: ToyTask, method: str, optimizer: str, graph, sprea
     engine = Engine(
         model,
         world,
-        METHODS[method](),
+        METHODS[method](**(options or {})),
         graph,
         lambda m: build(knobs, parameter_groups(m, DECAY)),
         rate,

@@ -10,6 +10,10 @@ from PIL import Image
 from tasks.imagenet.fashion import load_split
 from tasks.imagenet.settings import Settings
 from tasks.imagenet.task import ImageTask
+from tests.ranks import CONTEXT
+
+# All tests share one fork server; without this, every decoding process would import torchvision for itself.
+CONTEXT.set_forkserver_preload(["tests.ranks", "tests.toy", "tasks.imagenet.decode"])
 
 TINY = {
     "name": "imagenet", "dataset": "fashion_mnist_12k", "source_dir": None, "data_dir": "unused", "train_images": 240,

@@ -27,7 +27,7 @@ def task_of(world_size: int, problem: str = "quadratic") -> RegressionTask:
 def quadratic_engine(
     name: str, graph, lr=0.1, beta=0.0, decay=0.0, nesterov=False, rank=None, options: dict[str, Any] | None = None
 ) -> tuple[Engine, RegressionTask]:
-    """A method over SGD on the quadratic, in the virtual engine (rank None) or on this rank. `lr`: a number or a function."""
+    """A method over SGD on the quadratic, in the virtual engine (rank None) or on this rank; `lr` may be a function."""
     world = VirtualWorld(graph.world_size) if rank is None else engines.distributed_world(graph, name)
     rate = lr if callable(lr) else lambda step: lr
     task = task_of(graph.world_size)

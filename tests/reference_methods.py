@@ -1,7 +1,7 @@
 """The methods in dense numpy, written like the equations: x, m, ... are [N, D] arrays, mixing is W @ x.
 
-`grad(x)` gives all workers' gradients, weight decay included; `w(t)` the round of step t; `lr(t)` the rate. Every
-function returns x after each step, [steps, N, D]. All start from the x that they are given.
+`grad(x)` gives all workers' gradients with weight decay, `grad(x, at)` with the decay of another point; `w(t)` is the
+round of step t, `lr(t)` the rate. Every function yields x after each step, [N, D]. All start from the x given.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ def atc(x, grad, w, lr, steps, beta=0.0, nesterov=False):
 def awc(x, grad, w, lr, steps, beta=0.0, nesterov=False):
     d = Momentum(beta, nesterov)
     for t in range(steps):
-        x = w(t) @ x - lr(t) * d(grad(x))
+        x = w(t) @ x - lr(t) * d(grad(x, w(t) @ x))
         yield x
 
 
@@ -131,8 +131,7 @@ def dsgd_ac(x, grad, w, lr, steps, beta=0.0, form="awc", start_step=0, power=1.0
     for t in range(steps):
         gamma = 1.0 if t < start_step else (lr(t) / peak) ** power
         v = gamma * w(t) + (1 - gamma) * np.eye(len(x))
-        step = lr(t) * d(grad(x))
-        x = v @ x - step if form == "awc" else v @ (x - step)
+        x = v @ x - lr(t) * d(grad(x, v @ x)) if form == "awc" else v @ (x - lr(t) * d(grad(x)))
         yield x
 
 

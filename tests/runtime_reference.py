@@ -6,7 +6,7 @@ from decent_core.topology import PeerRound
 
 
 def partners(round_, worker):
-    """Everyone whose readiness a worker's exchange waits for, itself among them, from the dense matrix or the groups."""
+    """Everyone whose readiness a worker's exchange waits for, itself among them."""
     if isinstance(round_, PeerRound):
         weights = round_.matrix()
         return [j for j in range(len(weights)) if weights[worker, j] or weights[j, worker]]

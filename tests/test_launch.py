@@ -79,14 +79,7 @@ def test_srun_over_two_nodes(slurm):
 def test_job_script_trains_over_two_nodes(slurm, tmp_path):
     """The job script as a user submits it; the nodes are this host, and their names have no addresses here."""
     shape = ["scale=smoke", "method=awc", "topology=ring", f"out={tmp_path}/run"]
-    command = [
-        "sbatch",
-        "--wait",
-        "--nodes=2",
-        "--ntasks-per-node=1",
-        f"--output={tmp_path}/job.log",
-        "slurm/train.sbatch",
-    ]
+    options = ["--wait", "--nodes=2", "--ntasks-per-node=1", f"--output={tmp_path}/job.log"]
     environment = {**os.environ, **slurm, "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
     command = ["sbatch", *options, "slurm/train.sbatch", *shape]
     subprocess.run(command, check=True, cwd=ROOT, env=environment, capture_output=True, timeout=200)

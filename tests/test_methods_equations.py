@@ -1,4 +1,4 @@
-"""Every method takes the steps of its equations, with virtual workers and on four gloo ranks; and goes on from a state."""
+"""Every method takes the steps of its equations, with virtual workers and on four gloo ranks."""
 
 import numpy as np
 import pytest
@@ -56,8 +56,11 @@ def expected(name: str, graph, **more) -> np.ndarray:
     problem = quadratic.task_of(graph.world_size).problem
     start = np.zeros((graph.world_size, quadratic.DIMENSION))
     function = getattr(reference_methods, name)
-    steps = function(start, lambda x: problem.gradients(x) + decay * x, graph.matrix, rate, STEPS, **options)
-    return np.stack(list(steps))
+
+    def gradient(x: np.ndarray, at: np.ndarray | None = None) -> np.ndarray:
+        return problem.gradients(x) + decay * (x if at is None else at)
+
+    return np.stack(list(function(start, gradient, graph.matrix, rate, STEPS, **options)))
 
 
 def actual(name: str, options: dict, graph, rank=None, **more) -> np.ndarray:

@@ -181,7 +181,7 @@ def script(*arguments):
 
 
 def test_script_prints_one_json_object():
-    done = script(*"buckets=7 update=0.364 gamma=4 omega=0.6 variance=0 topology=aer iterations=20".split())
+    done = script(*["buckets=7", "update=0.364", "gamma=4", "omega=0.6", "variance=0", "topology=aer", "iterations=20"])
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     assert found["allreduce"] == pytest.approx(5.6497, abs=5e-5)

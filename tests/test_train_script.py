@@ -61,7 +61,8 @@ def test_run_writes_its_record_and_prints_the_path_last(whole):
     assert "Warning" not in done.stderr
     assert (record.status, record.source, record.steps, record.world_size) == ("ok", "measured", 30, 8)
     assert (record.method, record.optimizer, record.topology) == ("awc", "accum_adamw", "aer")
-    assert record.metrics.keys() == {"val_loss", "val_perplexity", "local_val_loss", "local_val_perplexity"}
+    names = {"val_loss", "val_perplexity"}
+    assert record.metrics.keys() == {f"{kind}{name}" for kind in ("", "local_", "own_shard_") for name in names}
     assert [point["step"] for point in record.curve] == [10, 20, 30]
     assert record.bytes_sent_per_step > 0 and record.consensus_distance > 0 and record.step_ms_p50 > 0
     assert len(set(record.parameters_sha256)) == 8

@@ -180,12 +180,16 @@ def test_validation_does_not_depend_on_the_number_of_workers(tmp_path):
 
 def test_local_metrics_are_the_mean_of_the_workers_own_models(tmp_path):
     trainer, _, _ = trainer_on(tmp_path)
-    losses = []
+    parts = []
     for index in range(4):
         trainer.engine.replicas.bind(index)
-        parts = [trainer.task.evaluate(trainer.engine.model, b) for b in trainer.task.validation_batches()]
-        losses.append(trainer.task.summarise(parts)["val_loss"])
-    assert trainer.evaluator.local_models() == {"local_val_loss": pytest.approx(np.mean(losses), rel=1e-14)}
+        parts.append([trainer.task.evaluate(trainer.engine.model, b) for b in trainer.task.validation_batches()])
+    losses = [trainer.task.summarise(own)["val_loss"] for own in parts]
+    shards = trainer.task.summarise([parts[number % 4][number] for number in range(len(parts[0]))])
+    assert trainer.evaluator.local_models() == {
+        "local_val_loss": pytest.approx(np.mean(losses), rel=1e-14),
+        "own_shard_val_loss": shards["val_loss"],
+    }
     assert max(losses) > min(losses)
 
 

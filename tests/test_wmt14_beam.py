@@ -61,14 +61,14 @@ def padded(sources: list[list[int]]) -> torch.Tensor:
 @torch.no_grad()
 def test_beam_search_is_the_slow_search_whatever_else_is_in_the_batch(beam):
     task, model = wmt14.trained()
-    sources = sources_of(task, 12)
+    sources = sources_of(task, 6)
     expected = [slow_beam_search(model, source, beam, extra=4) for source in sources]
     together = model.translate(padded(sources), beam, ALPHA, extra=4)
     alone = [model.translate(padded([source]), beam, ALPHA, extra=4)[0] for source in sources]
     for found in (together, alone):
         assert [candidate.ids for candidate in found] == [candidate.ids for candidate in expected]
         assert [c.score for c in found] == pytest.approx([c.score for c in expected], abs=1e-4)
-    assert len({tuple(candidate.ids) for candidate in expected}) > 8
+    assert len({tuple(candidate.ids) for candidate in expected}) >= 4
 
 
 @torch.no_grad()

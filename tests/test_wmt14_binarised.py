@@ -1,4 +1,4 @@
-"""fairseq's binarised format: round trips by our own reader and writer, and errors. test_wmt14_fairseq.py asks fairseq."""
+"""fairseq's binarised format by our own reader and writer: round trips, errors. test_wmt14_fairseq.py asks fairseq."""
 
 import shutil
 

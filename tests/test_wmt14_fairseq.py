@@ -83,7 +83,9 @@ def test_fairseq_preprocess_gives_the_same_files_and_loss(tmp_path):
     flat = [text for option in options.items() for text in option]
     command = [sys.executable, "-m", "fairseq_cli.preprocess", "--joined-dictionary", *flat]
     subprocess.run(command, check=True, capture_output=True)
-    for path in sorted((tmp_path / "bin").glob("*.en-de.*")):
+    written = sorted((tmp_path / "bin").glob("*.en-de.*"))
+    assert len(written) == 12
+    for path in written:
         assert path.read_bytes() == (folder / path.name).read_bytes(), path.name
     ours, theirs = wmt14.build(), wmt14.build(dataset=str(tmp_path / "bin"))
     assert _losses(ours) == _losses(theirs)

@@ -59,6 +59,15 @@ def settings(**changes) -> Settings:
     return plain_settings(**{**_prepared()[1], **changes})
 
 
+def places() -> dict[str, str]:
+    """Where the prepared data lies: for tests whose ranks are other processes."""
+    return _prepared()[1]
+
+
+def build_from(places: dict[str, str], world_size: int, **changes) -> TranslationTask:
+    return TranslationTask(plain_settings(**places, **changes), 1, world_size)
+
+
 def build(world_size: int = 1, seed: int = 1, **changes) -> TranslationTask:
     return TranslationTask(settings(**changes), seed, world_size)
 

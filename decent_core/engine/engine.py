@@ -60,12 +60,12 @@ class Engine:
     ):
         self.world, self.method, self.topology, self.settings, self.seed = world, method, topology, settings, seed
         self.learning_rate = learning_rate
-        method.check_topology(topology)
         if settings.channels_last:
             model.to(memory_format=torch.channels_last)
         _check_equal_structure(model, world)
         world.share_first([*model.parameters(), *model.buffers()], "initial weights")
         self.replicas = Replicas(model, len(world.local_workers), build_optimizer, settings.precision == "fp16")
+        method.check_topology(topology, self.beta)
         self.model = model
         self.module: nn.Module = world.wrap(model) if method.averages_gradients else model
         if settings.compile:
@@ -88,7 +88,7 @@ class Engine:
 
     @property
     def beta(self) -> float:
-        return self.replicas.optimizers[0].defaults["momentum"]
+        return self.replicas.optimizers[0].defaults.get("momentum", 0.0)
 
     @property
     def momentum(self) -> Tensor:

@@ -41,7 +41,7 @@ class Workers(Protocol):
 
     @property
     def beta(self) -> float:
-        """The momentum factor of the local optimizers (`sgd`)."""
+        """The momentum factor of the local optimizers, 0 for those without."""
 
     @property
     def momentum(self) -> Tensor:
@@ -66,8 +66,8 @@ class Workers(Protocol):
     def gradients(self) -> Tensor:
         """The local workers' gradients g, [L, D], unscaled and clipped, for a method that goes on with `step_along`.
 
-        An optimizer's weight decay, unless it is decoupled, is in it: g + decay x. Zero for a tensor without a gradient, and
-        for a worker whose loss scaler skips the step. They are handed over once a step.
+        Weight decay, unless it is decoupled, is in it: g + decay x. Zero for a tensor without a gradient, and for a
+        worker whose loss scaler skips the step. They are handed over once a step.
         """
 
     def step_along(self, directions: Tensor) -> None:
@@ -109,12 +109,15 @@ class Method:
                 f"optimizer={optimizer}: method={self.name} goes with {', '.join(self.optimizers)} only: {self.because}"
             )
 
-    def check_topology(self, topology: Topology) -> None:
-        """Raises ValueError, with the reason, if the method can't work over this topology."""
+    def check_topology(self, topology: Topology, beta: float) -> None:
+        """Raises ValueError, with the reason, if the method can't work over this topology.
+
+        `beta` is the optimizer's momentum, 0 for one without.
+        """
         if topology.push and not self.takes_push:
             raise ValueError(
-                f"topology={topology.name}: its rounds are only column-stochastic, and method={self.name} averages with "
-                "doubly stochastic ones; method=sgp weighs such rounds out"
+                f"topology={topology.name}: its rounds are only column-stochastic, and method={self.name} averages "
+                "with doubly stochastic ones; method=sgp weighs such rounds out"
             )
 
     def start(self, workers: Workers) -> None:

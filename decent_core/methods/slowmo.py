@@ -42,8 +42,8 @@ class SlowMo(Method):
     def check_optimizer(self, optimizer: str) -> None:
         self.inner.check_optimizer(optimizer)
 
-    def check_topology(self, topology: Topology) -> None:
-        self.inner.check_topology(topology)
+    def check_topology(self, topology: Topology, beta: float) -> None:
+        self.inner.check_topology(topology, beta)
 
     def start(self, workers: Workers) -> None:
         self.inner.start(workers)

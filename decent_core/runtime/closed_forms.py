@@ -31,8 +31,8 @@ class Workload:
 def paper_workload(buckets: int, update: float, world_size: int, convention: Convention = "A") -> Workload:
     """The workload of [P] in units of 1/N of a global batch's forward pass: forward 1, backward 2 for a bucket.
 
-    `update` is [P]'s theta. A bucket's update takes theta/N by convention A, which the paper's knee and figure need, and
-    theta by convention B, which its limit 1 + gamma/theta needs.
+    `update` is [P]'s theta. A bucket's update takes theta/N by convention A, which the paper's knee and figure need,
+    and theta by convention B, which its limit 1 + gamma/theta needs.
     """
     return Workload(buckets, 1.0, 2.0, update if convention == "A" else update * world_size)
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from decent_core.topology import GroupRound, PeerRound, Round
+from decent_core.topology import GroupPlan, GroupRound, PeerRound, Round
 from decent_core.topology.rounds import Floats, Ints
 
 #: (round, node of each worker [N]) -> durations: for a `GroupRound` one array [groups] for each array of
@@ -38,7 +38,10 @@ def per_group(duration: Callable[[Kind, int, bool], float]) -> Cost:
         senders, receivers = edges(round_)
         degree = np.maximum(*(np.bincount(ends, minlength=round_.world_size) for ends in (senders, receivers)))
         crosses = _touched(round_.world_size, senders, receivers, node_of)
-        found = {key: duration("peers", *key) if key[0] else 0.0 for key in set(zip(degree.tolist(), crosses.tolist(), strict=True))}
+        found = {
+            key: duration("peers", *key) if key[0] else 0.0
+            for key in set(zip(degree.tolist(), crosses.tolist(), strict=True))
+        }
         return (np.array([found[key] for key in zip(degree.tolist(), crosses.tolist(), strict=True)]),)
 
     return cost
@@ -48,9 +51,9 @@ def per_group(duration: Callable[[Kind, int, bool], float]) -> Cost:
 class Network:
     """Messages of `message_bytes` over one full-duplex link a node and faster links inside; a `Cost`.
 
-    Rates in bytes/s, latencies and durations in s. Workers of a node that send to other nodes at the same time share its
-    link. A group of three or more is a ring in worker order or a tree, whichever is faster: m workers send 2(m-1)/m of a
-    message in 2(m-1) steps, or two messages in 2 ceil(log2 m) steps. A pair swaps messages in one step.
+    Rates in bytes/s, latencies and durations in s. Workers of a node that send to other nodes at the same time share
+    its link. A group of three or more is a ring in worker order or a tree, whichever is faster: m workers send 2(m-1)/m
+    of a message in 2(m-1) steps, or two messages in 2 ceil(log2 m) steps. A pair swaps messages in one step.
     """
 
     message_bytes: float
@@ -64,7 +67,8 @@ class Network:
 
     def _groups(self, round_: GroupRound, node_of: Ints) -> tuple[Floats, ...]:
         flows = [_ring_flows(groups, node_of) for groups in round_.groups]
-        ring, tree = [], []
+        ring: list[Floats] = []
+        tree: list[Floats] = []
         for durations, algorithm in ((ring, _ring), (tree, _tree)):
             load = np.zeros(node_of.max() + 1)
             for groups, flow in zip(round_.groups, flows, strict=True):
@@ -100,6 +104,17 @@ def edges(round_: PeerRound) -> tuple[Ints, Ints]:
     """Senders and receivers of all messages of the round, both [messages]."""
     receivers, column = np.nonzero(round_.weights[:, 1:])
     return round_.sources[receivers, column + 1], receivers
+
+
+def describe(round_: Round, node_of: Ints, worker: int) -> tuple[Kind, int, bool]:
+    """Kind, size and crossing of one worker's exchange, as `per_group` asks for them."""
+    plan = round_.plan(worker)
+    if isinstance(plan, GroupPlan):
+        nodes = node_of[list(plan.members)]
+        return "group", len(nodes), bool((nodes != nodes[0]).any())
+    receives = [peer for peer, _ in plan.receives]
+    others = node_of[[worker, *plan.sends, *receives]]
+    return "peers", max(len(plan.sends), len(receives)), bool((others != others[0]).any())
 
 
 def _by_crossing(duration: Callable[[Kind, int, bool], float], groups: Ints, node_of: Ints) -> Floats:

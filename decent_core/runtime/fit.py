@@ -1,18 +1,20 @@
 """The runtime model inverted: which computing and communication times explain measured strong scaling.
 
-The global batch is the same for every N. A worker computes compute/N + fixed a step, one third of compute/N forward and
-two thirds backward; an All-Reduce of one bucket takes gamma, a gossip round omega gamma, omega by topology. All on a grid:
-few measurements leave more than one explanation, and the grid shows all of them.
+The global batch is the same for every N. A worker computes compute/N + fixed a step, one third of compute/N forward
+and two thirds backward; an All-Reduce of one bucket takes gamma, a gossip round omega gamma, omega by topology. All on
+a grid: few measurements leave more than one explanation, and the grid shows all of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from decent_core.topology.rounds import Floats
 
-COMPUTE_STEPS, FIXED_STEPS, GAMMA_STEPS, OMEGA_STEPS = 61, 31, 61, 40
+Value = float | Floats
+
+COMPUTE_STEPS, FIXED_STEPS, GAMMA_STEPS, OMEGA_STEPS = 61, 31, 101, 40
 #: a parameter is as good as the best if the rms of the residuals grows by no more than this
 TOLERANCE = 0.01
 
@@ -28,7 +30,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Fit:
-    """Times in the unit of the measurements; `rms` and `residuals` (predicted / measured - 1) are fractions."""
+    """Times in the unit of the measurements; `rms`, of predicted / measured - 1, is a fraction.
+
+    `allreduce` and `gossip` are the predicted times, keyed as the measured ones.
+    """
 
     compute: Estimate
     fixed: Estimate
@@ -54,11 +59,11 @@ def fit(
     fixed = np.linspace(0, min(fastest.values()), FIXED_STEPS) if with_fixed else np.zeros(1)
     gamma = np.geomspace(0.02, 1.2, GAMMA_STEPS) * max(allreduce.values()) / buckets
     omega = np.linspace(1 / OMEGA_STEPS, 1, OMEGA_STEPS)
-    grid = (compute[:, None, None], fixed[:, None], gamma)
+    grid = (compute[:, None, None], fixed[None, :, None], gamma[None, None, :])
+    wide = (grid[0][..., None], grid[1][..., None], grid[2][..., None])
     error = _squares(allreduce, lambda n: _allreduce(*grid, n, buckets))
     errors = {  # [compute, fixed, gamma, omega]
-        name: _squares(times, lambda n: _gossip(*(axis[..., None] for axis in grid), omega, n, buckets))
-        for name, times in gossip.items()
+        name: _squares(times, lambda n: _gossip(*wide, omega, n, buckets)) for name, times in gossip.items()
     }
     total = error + sum(own.min(axis=-1) for own in errors.values())
     count = len(allreduce) + sum(map(len, gossip.values()))
@@ -78,23 +83,26 @@ def fit(
         omegas,
         rms,
         {n: float(_allreduce(c, f, g, n, buckets)) for n in allreduce},
-        {name: {n: float(_gossip(c, f, g, omegas[name].value, n, buckets)) for n in times} for name, times in gossip.items()},
+        {
+            name: {n: float(_gossip(c, f, g, omegas[name].value, n, buckets)) for n in times}
+            for name, times in gossip.items()
+        },
     )
 
 
-def _allreduce(compute, fixed, gamma, n, buckets):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _allreduce(compute: Value, fixed: Value, gamma: Value, n: int, buckets: int) -> Floats:
     """`closed_forms.allreduce_time` on arrays."""
     backward = 2 / 3 * compute / n
-    return compute / 3 / n + np.maximum(backward + gamma, backward / buckets + buckets * gamma) + fixed
+    return np.asarray(compute / 3 / n + np.maximum(backward + gamma, backward / buckets + buckets * gamma) + fixed)
 
 
-def _gossip(compute, fixed, gamma, omega, n, buckets):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _gossip(compute: Value, fixed: Value, gamma: Value, omega: Value, n: int, buckets: int) -> Floats:
     """`closed_forms.gossip_time` on arrays."""
-    return np.maximum(compute / n + fixed, buckets * omega * gamma)
+    return np.asarray(np.maximum(compute / n + fixed, buckets * omega * gamma))
 
 
-def _squares(measured: Mapping[int, float], predict) -> Floats:  # type: ignore[no-untyped-def]  # noqa: ANN001
-    return sum((predict(n) / time - 1) ** 2 for n, time in measured.items())  # type: ignore[return-value]
+def _squares(measured: Mapping[int, float], predict: Callable[[int], Floats]) -> Floats:
+    return np.sum([(predict(n) / time - 1) ** 2 for n, time in measured.items()], axis=0)
 
 
 def _estimate(values: Floats, profile: Floats, limit: float, best: float) -> Estimate:

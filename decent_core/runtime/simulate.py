@@ -2,13 +2,13 @@
 
 Each worker has one compute stream and one first-in-first-out communication stream, and buckets are handled in the order
 of the backward pass. All-Reduce: the forward pass, the backward passes of the buckets; bucket i is reduced when all
-workers have its gradient and bucket i - 1 is through; all updates follow the last. Gossip: the forward pass, then for each
-bucket its backward pass, and its update as soon as the bucket's previous exchange has ended; the update starts the next
-exchange. Nothing else couples workers.
+workers have its gradient and bucket i - 1 is through; all updates follow the last. Gossip: the forward pass, then for
+each bucket its backward pass, and its update as soon as the bucket's previous exchange has ended; the update starts the
+next exchange. Nothing else couples workers.
 
-An exchange of a group starts when all members' updates are done and their communication streams are free, and ends for all
-of them at once. An exchange with weighted peers ends, for each worker, its own duration after the last of itself, those
-it receives from and those it sends to is ready: a message needs both ends, but workers further off don't matter.
+An exchange of a group starts when all members' updates are done and their communication streams are free, and ends for
+all of them at once. An exchange with weighted peers ends, for each worker, its own duration after the last of itself,
+those it receives from and those it sends to is ready: a message needs both ends, but workers further off don't matter.
 """
 
 from functools import lru_cache

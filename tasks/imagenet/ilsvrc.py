@@ -37,27 +37,28 @@ def unpack(settings: Settings, progress: Progress) -> str:
     as an image does, each class of the devkit has training images, each line of its ground truth has one validation
     image. ValueError for what is missing or damaged; what was unpacked stays, and the next run goes on from there.
     """
-    root, source = _root(settings), _source(settings)
-    wnids, truth = read_devkit(source / DEVKIT)
+    root = _root(settings)
     if not (root / "manifest.json").exists():
-        (root / "train").mkdir(parents=True, exist_ok=True)
-        total = len(wnids) + 1
-        for done, _ in enumerate(_unpack_train(source / TRAIN, root / "train", sorted(wnids.values())), 1):
-            progress(done, total)
-        _unpack_validation(source / VALIDATION, root, [wnids[number] for number in truth])
-        progress(total, total)
-        counts = {split: _counts(root / split) for split in ("train", "val")}
-        if counts["val"] != Counter(wnids[number] for number in truth):
-            raise ValueError(
-                f"{root / 'val'} holds files that {VALIDATION} doesn't: delete that folder and prepare again."
-            )
-        _write(root / "manifest.json", json.dumps(counts, indent=1).encode())
+        _unpack(_source(settings), root, progress)
     counts = json.loads((root / "manifest.json").read_text())
-    for split, expected in counts.items():
-        if _counts(root / split) != expected:
-            raise ValueError(f"{root / split} is not as it was unpacked: delete {root} and prepare again.")
+    if any(_counts(root / split) != expected for split, expected in counts.items()):
+        raise ValueError(f"{root} is not as it was unpacked: delete it and prepare again.")
     train, validation = (sum(counts[split].values()) for split in ("train", "val"))
-    return f"{root}: {train:,} training images, {validation:,} validation images, {len(wnids):,} classes"
+    return f"{root}: {train:,} training images, {validation:,} validation images, {len(counts['train']):,} classes"
+
+
+def _unpack(source: Path, root: Path, progress: Progress) -> None:
+    wnids, truth = read_devkit(source / DEVKIT)
+    (root / "train").mkdir(parents=True, exist_ok=True)
+    total = len(wnids) + 1
+    for done, _ in enumerate(_unpack_train(source / TRAIN, root / "train", sorted(wnids.values())), 1):
+        progress(done, total)
+    _unpack_validation(source / VALIDATION, root, [wnids[number] for number in truth])
+    progress(total, total)
+    counts = {split: _counts(root / split) for split in ("train", "val")}
+    if counts["val"] != Counter(wnids[number] for number in truth):
+        raise ValueError(f"{root / 'val'} is not what {VALIDATION} holds: delete that folder and prepare again.")
+    _write(root / "manifest.json", json.dumps(counts, indent=1).encode())
 
 
 def read_devkit(path: Path) -> tuple[dict[int, str], list[int]]:

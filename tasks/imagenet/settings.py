@@ -38,7 +38,7 @@ class Settings:
 
     decode_processes: int  # that read image files, for each training process
     look_ahead: int  # steps for which files are read in advance
-    max_corrupt: int  # unreadable image files that a run puts up with
+    max_corrupt: int  # unreadable image files that a training process puts up with
 
     model: Literal["resnet50", "small_resnet"]
     blocks: tuple[int, ...] | None  # small_resnet: residual blocks in each stage

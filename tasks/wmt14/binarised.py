@@ -71,13 +71,13 @@ class Sentences:
 
     tokens: np.ndarray  # one-dimensional
     lengths: np.ndarray  # int32, with end-of-sentence
-    starts: np.ndarray  # int64, in tokens
+    offsets: np.ndarray  # int64, in bytes
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def __getitem__(self, index: int) -> np.ndarray:
-        start = int(self.starts[index])
+        start = int(self.offsets[index]) // self.tokens.itemsize
         return self.tokens[start : start + int(self.lengths[index])]
 
 
@@ -87,7 +87,8 @@ def read_sentences(prefix: Path) -> Sentences:
     for path in (index, data):
         if not path.exists():
             raise ValueError(f"{path} is missing.")
-    head = index.read_bytes()[: HEADER.size]
+    with index.open("rb") as file:
+        head = file.read(HEADER.size)
     if len(head) < HEADER.size or not head.startswith(MAGIC):
         raise ValueError(
             f"{index} is not in fairseq's mmap format: binarise with fairseq-preprocess --dataset-impl mmap."
@@ -105,7 +106,7 @@ def read_sentences(prefix: Path) -> Sentences:
     if size % kind.itemsize or (count and int(offsets[-1]) + kind.itemsize * int(lengths[-1]) != size):
         raise ValueError(f"{data} does not fit {index}: one of them is damaged or of another data set.")
     tokens = np.memmap(data, dtype=kind, mode="r") if size else np.empty(0, kind)
-    return Sentences(tokens, lengths, np.asarray(offsets) // kind.itemsize)
+    return Sentences(tokens, lengths, offsets)
 
 
 def token_type(vocabulary: int) -> np.dtype:

@@ -1,0 +1,160 @@
+"""What an iteration will take on a machine: training with this engine over every topology, and with All-Reduce.
+
+The engine exchanges all parameters at once, beside the forward and backward pass: the runtime model's gossip with one
+bucket. All-Reduce is torch's DistributedDataParallel: the model's All-Reduce with as many buckets as it makes.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from decent_core import topology as topologies
+from decent_core.runtime.closed_forms import Workload
+from decent_core.runtime.costs import Cost, Kind, Network, per_group
+from decent_core.runtime.noise import Noise
+from decent_core.runtime.simulate import simulate_allreduce, simulate_gossip
+from decent_core.topology import GroupRound, Topology
+
+#: workers x iterations that a simulation may cost, the most iterations, and the part of them for warming up; with a
+#: million workers, iterations are too few for delays to spread
+BUDGET, MOST_ITERATIONS, WARM_UP_PART = 8_000_000, 200, 0.25
+#: beyond this many workers: only topologies whose number of neighbours does not grow with N
+LARGE = 8192
+SPARSE = (
+    "aer", "alternating_ring", "complete", "directed_ring", "one_peer_exp", "one_peer_hypercube", "random_match",
+    "ring",
+)  # fmt: skip
+#: a share of the iteration that is worth naming as its limit
+NOTABLE = 0.03
+
+
+class Fabric(Protocol):
+    """What joins the workers."""
+
+    def cost(self, message_bytes: float, latency: bool = True, bandwidth: bool = True) -> Cost:
+        """Durations (s) of a round with messages of this size; without what latency, or what size adds, if False."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links described by numbers; see `Network`."""
+
+    network: Network
+
+    def cost(self, message_bytes: float, latency: bool = True, bandwidth: bool = True) -> Cost:
+        network = replace(self.network, message_bytes=message_bytes if bandwidth else 0.0)
+        return network if latency else replace(network, latency=0.0, local_latency=0.0)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Exchanges as measured: (kind, size, crosses) -> seconds by bytes; the smallest message stands for the latency."""
+
+    table: Mapping[tuple[Kind, int, bool], Mapping[int, float]]
+
+    def cost(self, message_bytes: float, latency: bool = True, bandwidth: bool = True) -> Cost:
+        def duration(kind: Kind, size: int, crosses: bool) -> float:
+            sizes, times = zip(*sorted(self.table[kind, size, crosses].items()), strict=True)
+            total, empty = float(np.interp(message_bytes, sizes, times)), times[0]
+            return latency * empty + bandwidth * max(0.0, total - empty)
+
+        return per_group(duration)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A worker's step without communication: seconds a pass, bytes of all parameters and of a bucket, and the noise."""
+
+    forward: float
+    backward: float
+    update: float
+    message_bytes: float
+    bucket_bytes: float
+    noise: Noise
+
+    @property
+    def compute(self) -> float:
+        return self.forward + self.backward + self.update
+
+    @property
+    def buckets(self) -> int:
+        """Buckets of the gradient All-Reduce."""
+        return max(1, math.ceil(self.message_bytes / self.bucket_bytes))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Seconds an iteration, and what most of the time beyond computing is due to."""
+
+    seconds: float
+    limit: str
+
+
+def serving(world_size: int, local_size: int) -> list[Topology]:
+    """The topologies that serve this world; for very many workers, only sparse ones."""
+    found = []
+    for name in topologies.names():
+        if name == "file" or (world_size > LARGE and name not in SPARSE):
+            continue
+        try:
+            built = topologies.build(name, world_size, local_size)
+        except ValueError:
+            continue
+        if not built.push:
+            found.append(built)
+    return found
+
+
+def predict_gossip(step: Step, fabric: Fabric, topology: Topology, explain: bool = True) -> Prediction:
+    """An iteration of gossip over the topology."""
+    work = Workload(1, step.forward, step.backward, step.update)
+
+    def seconds(noise: Noise, latency: bool, bandwidth: bool) -> float:
+        cost = fabric.cost(step.message_bytes, latency, bandwidth)
+        return simulate_gossip(work, topology, cost, noise, *_iterations(topology.world_size))
+
+    return _explained(step, seconds, explain)
+
+
+def predict_allreduce(step: Step, fabric: Fabric, world_size: int, local_size: int, explain: bool = True) -> Prediction:
+    """An iteration of All-Reduce."""
+    b = step.buckets
+    work = Workload(b, step.forward / b, step.backward / b, step.update / b)
+    complete = topologies.build("complete", world_size, local_size)
+
+    def seconds(noise: Noise, latency: bool, bandwidth: bool) -> float:
+        cost = fabric.cost(step.message_bytes / b, latency, bandwidth)
+        round_ = complete.round(0)
+        assert isinstance(round_, GroupRound)
+        gamma = float(cost(round_, complete.node_of)[0][0])
+        return simulate_allreduce(work, gamma, world_size, noise, *_iterations(world_size * b))
+
+    return _explained(step, seconds, explain)
+
+
+class _Seconds(Protocol):
+    def __call__(self, noise: Noise, latency: bool, bandwidth: bool) -> float: ...
+
+
+def _explained(step: Step, seconds: _Seconds, explain: bool) -> Prediction:
+    """The time, and the one cause without which it would shrink most."""
+    full = seconds(step.noise, True, True)
+    if not explain:
+        return Prediction(full, "")
+    without = {
+        "latency": seconds(step.noise, False, True),
+        "bandwidth": seconds(step.noise, True, False),
+        "stragglers": seconds(Noise(seed=step.noise.seed), True, True),
+    }
+    cause = min(without, key=lambda name: without[name])
+    return Prediction(full, cause if without[cause] < (1 - NOTABLE) * full else "compute")
+
+
+def _iterations(size: int) -> tuple[int, int]:
+    """Iterations that count, and of warm-up, for `size` workers (or workers and buckets)."""
+    count = int(np.clip(BUDGET // size, 6, MOST_ITERATIONS))
+    warm_up = int(count * WARM_UP_PART)
+    return count - warm_up, warm_up

@@ -1,0 +1,123 @@
+"""What scripts.advise knows of a machine: from a profile, from the description of its links, or from both."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from decent_core import topology as topologies
+from decent_core.runtime import Network, Noise
+from decent_core.runtime.costs import Kind, describe
+from decent_core.runtime.predict import Fabric, Links, Measured, Step
+
+MOST_ROUNDS = 256  # of a period; the simulation sees no more
+#: counts what a node sends: a message is one unit, a link carries one a second
+COUNTER = Network(1.0, 1.0, 0.0, float("inf"), 0.0)
+Key = tuple[Kind, int, bool]
+Sizes = dict[int, float]  # bytes -> seconds
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A file that scripts.profile has written."""
+
+    values: Mapping[str, Any]
+
+    @property
+    def world(self) -> tuple[int, int]:
+        """Workers, and workers on a node."""
+        return self.values["world_size"], self.values["local_size"]
+
+    def step(self) -> Step:
+        """One worker's step without communication, and its noise; persistent differences of ranks are left out."""
+        v = self.values
+        forward, backward, update = (v[name]["median"] / 1000 for name in ("forward_ms", "backward_ms", "update_ms"))
+        return Step(forward, backward, update, v["message_bytes"], v["bucket_bytes"], Noise(min(v["variance"], 0.1)))
+
+    def exchanges(self) -> dict[str, dict[Key, Sizes]]:
+        """topology -> kind, size, crossing -> seconds by bytes."""
+        found: dict[str, dict[Key, Sizes]] = {}
+        for e in self.values["exchanges"]:
+            sizes = found.setdefault(e["topology"], {}).setdefault((e["kind"], e["size"], e["crosses"]), {})
+            sizes[e["bytes"]] = e["median"] / 1000
+        return found
+
+    def fabric(self, topology: str) -> Fabric | None:
+        """The exchanges of one topology in the measured world: its own, or like ones of others; None if any lacks."""
+        exchanges = self.exchanges()
+        alike = {key: sizes for table in exchanges.values() for key, sizes in table.items()}
+        known = alike | exchanges.get(topology, {})
+        needed = _loads(topology, *self.world)
+        return Measured({key: known[key] for key in needed}) if needed.keys() <= known.keys() else None
+
+    def network(self) -> Network | None:
+        """Links that explain the exchanges, for worlds of other sizes; None without any exchange between nodes."""
+        inside, across = self._links(crossing=False), self._links(crossing=True)
+        if across is None:
+            return None
+        inside = inside or (float("inf"), 0.0)  # one worker a node
+        return Network(0.0, *across, *inside)
+
+    def _links(self, crossing: bool) -> tuple[float, float] | None:
+        """Rate (bytes/s) and latency (s): medians over the exchanges of all topologies."""
+        rates, latencies = [], []
+        for name, table in self.exchanges().items():
+            loads = _loads(name, *self.world)
+            for key, sizes in table.items():
+                kind, size, crosses = key
+                empty, per_byte = _line(sizes)
+                if crosses != crossing or not per_byte:
+                    continue
+                steps = 2 * (size - 1) if kind == "group" and size > 2 else 1
+                vectors = loads[key] if crosses else steps / size if steps > 1 else size if kind == "peers" else 1
+                rates.append(vectors / per_byte)
+                latencies.append(empty / steps)
+        return (float(np.median(rates)), float(np.median(latencies))) if rates else None
+
+
+def read_profile(path: str) -> Profile:
+    """Raises ValueError if the file is none of scripts.profile's."""
+    try:
+        values = json.loads(Path(path).read_text())
+    except (OSError, json.JSONDecodeError) as error:
+        raise ValueError(f"profile={path}: cannot be read ({error}); scripts.profile writes one") from None
+    if not isinstance(values, dict) or values.get("schema") != 1 or "exchanges" not in values:
+        raise ValueError(f"profile={path}: is no profile; scripts.profile writes one")
+    return Profile(values)
+
+
+def fabric_for(
+    profile: Profile | None, network: Network | None, topology: str, world: tuple[int, int]
+) -> Fabric | None:
+    """The measured exchanges where there are any, else links; None if nothing is known."""
+    if profile is not None and network is None and world == profile.world:
+        return profile.fabric(topology)
+    network = network or (profile.network() if profile is not None else None)
+    return Links(network) if network is not None else None
+
+
+def _line(sizes: Sizes) -> tuple[float, float]:
+    """Seconds of an empty message, and for each byte, through the smallest and the largest size."""
+    small, large = min(sizes), max(sizes)
+    per_byte = max(0.0, (sizes[large] - sizes[small]) / (large - small)) if large > small else 0.0
+    return sizes[small], per_byte
+
+
+def _loads(name: str, world_size: int, local_size: int) -> dict[Key, float]:
+    """Messages that the busiest link of an exchange of each kind carries."""
+    built = topologies.build(name, world_size, local_size)
+    loads: dict[Key, float] = {}
+    for step in range(min(built.period, MOST_ROUNDS)):
+        round_ = built.round(step)
+        by_worker = np.empty(world_size)
+        members = round_.groups if isinstance(round_, topologies.GroupRound) else (np.arange(world_size)[:, None],)
+        for groups, load in zip(members, COUNTER(round_, built.node_of), strict=True):
+            by_worker[groups] = load[:, None]
+        for worker in range(world_size):
+            key = describe(round_, built.node_of, worker)
+            if key[1] > (key[0] == "group"):  # alone otherwise
+                loads[key] = max(loads.get(key, 0.0), float(by_worker[worker]))
+    return loads

@@ -1,0 +1,147 @@
+"""Run a distributed command on this machine as if it were several nodes with slow links (Linux, root, iproute2).
+
+    python -m scripts.netlab workers=4 nodes=2 rate=100mbit -- \\
+        python -m scripts.train task=gpt2 method=awc topology=aer engine=distributed scale=tiny
+
+Every node is a network namespace with a link of this rate, shared by its workers; inside a node nothing is limited.
+nodes=workers, the default, gives each worker a link of its own. One process a worker is started with the variables that
+torchrun would set; worker 0 prints, the others only to standard error. When one fails, the others are stopped. The exit
+status is that of the first that failed. What a killed lab leaves behind, the next one removes.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from scripts.cli import options, run_main
+from scripts.namespaces import DEVICE, MOST_HOSTS, RATE, address, check_possible, hosts
+
+PORT = 29500
+POLL_SECONDS = 0.1
+STOP_SECONDS = 30  # for a stopped worker to save a checkpoint
+PR_SET_PDEATHSIG = 1
+#: a node's name is what workers tell nodes apart by
+ENTER = 'echo "$0" > /proc/sys/kernel/hostname && exec "$@"'
+
+
+@dataclass(frozen=True)
+class Options:
+    """The nodes and their links."""
+
+    workers: int
+    rate: str  # as tc reads it, of each node's link in each direction
+    nodes: int | None = None  # null: as many as workers
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise ValueError(f"workers={self.workers}: must be at least 1")
+        nodes = self.workers if self.nodes is None else self.nodes
+        if not 1 <= nodes <= MOST_HOSTS or self.workers % nodes:
+            raise ValueError(f"nodes={nodes}: must divide workers={self.workers} and be at most {MOST_HOSTS}")
+        if not RATE.fullmatch(self.rate):
+            raise ValueError(f"rate={self.rate}: must be a rate such as 100mbit or 1gbit")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Build the lab, run the command in it, take the lab down; returns the exit status."""
+    own, command = _split(arguments)
+    given = options(Options, own, __doc__ or "")
+    if not command:
+        raise ValueError("no command: give it after --, as in -- python -m scripts.train ... engine=distributed")
+    check_possible()
+    nodes = given.nodes or given.workers
+    with stop_signals_interrupt(), hosts(nodes, given.rate) as names:
+        return run_workers(names, given.workers // nodes, command)
+
+
+def run_workers(names: Sequence[str], local_size: int, command: Sequence[str]) -> int:
+    """Start the command for every worker of every host and wait; returns the first failure's exit status, or 0."""
+    processes: list[subprocess.Popen] = []
+    size = len(names) * local_size
+    try:
+        for rank in range(size):
+            processes.append(_start(names[rank // local_size], rank, size, local_size, command))
+        while True:
+            statuses = [process.poll() for process in processes]
+            failed = next((status for status in statuses if status), None)
+            if failed is not None:
+                return failed if failed > 0 else 128 - failed
+            if None not in statuses:
+                return 0
+            time.sleep(POLL_SECONDS)
+    finally:
+        _stop(processes)
+
+
+def _start(host: str, rank: int, size: int, local_size: int, command: Sequence[str]) -> subprocess.Popen:
+    node, local_rank = divmod(rank, local_size)
+    environment = {
+        "OMP_NUM_THREADS": "1",
+        **os.environ,
+        "RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "LOCAL_RANK": str(local_rank),
+        "LOCAL_WORLD_SIZE": str(local_size),
+        "MASTER_ADDR": address(0),
+        "MASTER_PORT": str(PORT),
+        "GLOO_SOCKET_IFNAME": DEVICE,
+    }
+    program = [sys.executable if command[0] in ("python", "python3") else command[0], *command[1:]]
+    return subprocess.Popen(
+        ["ip", "netns", "exec", host, "unshare", "--uts", "sh", "-c", ENTER, f"node{node}", *program],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=None if rank == 0 else subprocess.DEVNULL,
+        preexec_fn=_die_with_parent,
+        start_new_session=True,  # Ctrl-C reaches us alone, and we stop them
+    )
+
+
+def _die_with_parent() -> None:
+    """The kernel kills this process when the lab is gone, even if that was killed itself."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _stop(processes: Sequence[subprocess.Popen]) -> None:
+    alive = [process for process in processes if process.poll() is None]
+    for process in alive:
+        process.terminate()
+    deadline = time.monotonic() + STOP_SECONDS
+    for process in alive:
+        try:
+            process.wait(max(0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def stop_signals_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the block as Ctrl-C does."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Our options and the command, on either side of the first --."""
+    at = list(arguments).index("--") if "--" in arguments else len(arguments)
+    return list(arguments[:at]), list(arguments[at + 1 :])
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,49 @@
+"""Measure what the runtime model needs, on the machine at hand; writes a profile for scripts.advise.
+
+    torchrun --nproc-per-node=4 -m scripts.profile task=gpt2 scale=tiny out=profile.json
+
+Takes the overrides of a training run, and `repeats`. Measured on all ranks at once, without any exchange: forward,
+backward, update, and how much computing times vary. Then, one at a time and without computing, the exchanges of every
+topology that serves this world: all parameters and a single number (the latency), by size of the group and by whether
+it crosses nodes; for All-Reduce, a bucket too. Slow exchanges are repeated less often.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.cli import options, run_main
+from scripts.config import load
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is not an override of the training run."""
+
+    out: str = "results/local/profile.json"
+    repeats: int = 20
+
+    def __post_init__(self) -> None:
+        if self.repeats < 3:
+            raise ValueError(f"repeats={self.repeats}: must be at least 3, for a median and a spread")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure on all ranks; rank 0 writes the profile and prints its path."""
+    own = [text for text in arguments if text.partition("=")[0] in ("out", "repeats", "--help", "-h")]
+    given = options(Options, own, __doc__ or "")
+    config = load(["method=awc", "engine=distributed", *[text for text in arguments if text not in own]])
+    from decent_core.record import write_atomically
+    from scripts.measure import measure  # torch is imported only for a configuration that is right
+
+    profile = measure(config, given.repeats)
+    if profile is not None:
+        write_atomically(Path(given.out), json.dumps({"schema": SCHEMA, **profile}, indent=1).encode())
+        print(given.out)
+
+
+if __name__ == "__main__":
+    run_main(main)
