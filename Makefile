@@ -8,10 +8,10 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 pyth
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce records results test lint lock clean
+.PHONY: help setup setup-fairseq reproduce records results figure-runtime test lint lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/.installed ## install the locked dependencies into .venv
 
@@ -19,13 +19,29 @@ setup: .venv/.installed ## install the locked dependencies into .venv
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; name it: make PYTHON=/path/to/python" >&2; exit 1; }
 	"$(PYTHON)" -m venv .venv
 	$(BIN)/python -m pip install --disable-pip-version-check --requirement requirements.lock
+	@$(BIN)/python -m scripts.wordnet || echo "Everything but the METEOR score of translations works without it." >&2
 	@touch $@
 
-reproduce: setup ## run all experiments at SCALE (tiny, small) with SEEDS seeds; table and curves in results/local
+setup-fairseq: .venv/.fairseq ## also build fairseq, for task.model=fairseq_transformer (needs a C++ compiler)
+
+# fairseq's own requirements name versions that no longer install beside ours; the fork's code runs with ours.
+.venv/.fairseq: .venv/.installed
+	$(BIN)/python -m pip install --disable-pip-version-check \
+		cython==3.3.1 setuptools==84.2.1 wheel==0.48.0 bitarray==3.12.3 scikit-learn==1.9.1
+	$(BIN)/python -m pip install --disable-pip-version-check --no-build-isolation --no-deps fairseq-fixed==0.12.3.1
+	@touch $@
+
+reproduce: setup ## run all experiments at SCALE (tiny, small) with SEEDS seeds; tables and curves in results/local
 	$(BIN)/python -m scripts.reproduce scale=$(SCALE) seeds=$(SEEDS)
+	$(BIN)/python -m scripts.bias
+	$(BIN)/python -m scripts.figure_runtime
 
 records: setup ## the same, and keep the records in results/records for committing
 	$(BIN)/python -m scripts.reproduce scale=$(SCALE) seeds=$(SEEDS) keep=results/records
+
+figure-runtime: setup ## draw the runtime model of [P] and how its published clusters fit it
+	$(BIN)/python -m scripts.figure_runtime out=results/figures/runtime_model.png
+	$(BIN)/python -m scripts.figure_scaling out=results/figures/runtime_scaling.png
 
 results: setup ## make tables, figures and the README's results from results/records
 	$(BIN)/python -m scripts.report

@@ -155,26 +155,27 @@ def _markdown(table: pandas.DataFrame, ratios: pandas.DataFrame, world_size: int
     """Both tables with what a reader must know."""
     settled = table[np.isfinite(table["measured"]) & (table["fixed_point"] > 0)]
     off = (settled["measured"] / settled["fixed_point"] - 1).abs().max()
+    labels = table["method"] + table["beta"].map(lambda beta: f" β={beta:g}" if beta else "")
     named = table.assign(
-        method=[label if beta == 0 else f"{label} β={beta:g}" for label, beta in zip(table["method"], table["beta"])],
+        method=labels,
         lr=table["lr"].map("{:g}".format),
         rho=table["rho"].map("{:.4f}".format),
         measured=table["measured"].map(lambda value: f"{value:.2e}" if math.isfinite(value) else "diverges"),
     )
-    columns = list(dict.fromkeys(named["method"]))
-    shown = named.pivot(index=["topology", "rho", "lr"], columns="method", values="measured")[columns]
-    rows = list(dict.fromkeys(zip(named["topology"], named["rho"], named["lr"])))
+    keys = ["topology", "rho", "lr"]
+    shown = named.pivot(index=keys, columns="method", values="measured")[list(dict.fromkeys(labels))]
+    in_order = pandas.MultiIndex.from_frame(named[keys].drop_duplicates())
     lines = [
         "**Squared bias (1/N) Σ ‖x_i − x*‖² where training comes to rest**",
         "",
-        *_table(shown.loc[rows].reset_index()),
+        *_table(shown.loc[in_order].reset_index()),
         "",
-        f"- Least squares with {WORKERS} workers and full gradients, trained until x rests. The solutions of the methods'",
-        f"  fixed-point equations differ from what is measured by at most {off:.1e} of it; 0 is what is below rounding.",
-        "- A method that diverges has a fixed point all the same, but does not reach it. Training refuses it.",
+        f"- Least squares with {WORKERS} workers and full gradients, trained until x rests. The solutions of the",
+        f"  fixed-point equations agree with what is measured to {off:.0e} of it; 0 stands for less than rounding.",
+        "- A method that diverges has a fixed point all the same, but does not reach it; scripts.train refuses it.",
         "- regression_bias.csv has both, and [L]'s bound, η²b²/((1−β)²(1−ρ)²) where momentum inflates the bias.",
         "",
-        f"**Squared bias over DSGD's, ring of {world_size}, β = 0.9: momentum inflates DmSGD's towards 1/(1−β)² = 100**",
+        f"**Squared bias over DSGD's, ring of {world_size}, β = 0.9: momentum drives DmSGD's to 1/(1−β)² = 100 times**",
         "",
         *_table(ratios.map("{:.4g}".format)),
     ]

@@ -1,7 +1,7 @@
 """The configuration of a run: what `conf/` and the user's overrides say, validated into frozen dataclasses."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, make_dataclass
+from dataclasses import asdict, dataclass, fields, make_dataclass, replace
 from typing import Any, get_type_hints
 
 import tasks
@@ -89,6 +89,8 @@ def load(overrides: Sequence[str]) -> RunConfig:
         **parts,
         overrides=list(overrides),
     )
+    if isinstance(config.engine, VirtualSettings) and config.local_size is None:
+        config = replace(config, local_size=1)  # no launcher will say otherwise
     check(config)
     return config
 

@@ -10,13 +10,10 @@ import numpy as np
 
 from decent_core import topology as topologies
 from decent_core.runtime import Network, Noise
-from decent_core.runtime.costs import Kind, describe
+from decent_core.runtime.costs import Key, exchange_keys
 from decent_core.runtime.predict import Fabric, Links, Measured, Step
 
 MOST_ROUNDS = 256  # of a period; the simulation sees no more
-#: counts what a node sends: a message is one unit, a link carries one a second
-COUNTER = Network(1.0, 1.0, 0.0, float("inf"), 0.0)
-Key = tuple[Kind, int, bool]
 Sizes = dict[int, float]  # bytes -> seconds
 
 
@@ -38,10 +35,10 @@ class Profile:
         return Step(forward, backward, update, v["message_bytes"], v["bucket_bytes"], Noise(min(v["variance"], 0.1)))
 
     def exchanges(self) -> dict[str, dict[Key, Sizes]]:
-        """topology -> kind, size, crossing -> seconds by bytes."""
+        """topology -> kind of exchange -> seconds by bytes."""
         found: dict[str, dict[Key, Sizes]] = {}
         for e in self.values["exchanges"]:
-            sizes = found.setdefault(e["topology"], {}).setdefault((e["kind"], e["size"], e["crosses"]), {})
+            sizes = found.setdefault(e["topology"], {}).setdefault((e["kind"], e["size"], e["crosses"], e["load"]), {})
             sizes[e["bytes"]] = e["median"] / 1000
         return found
 
@@ -50,8 +47,8 @@ class Profile:
         exchanges = self.exchanges()
         alike = {key: sizes for table in exchanges.values() for key, sizes in table.items()}
         known = alike | exchanges.get(topology, {})
-        needed = _loads(topology, *self.world)
-        return Measured({key: known[key] for key in needed}) if needed.keys() <= known.keys() else None
+        needed = _keys(topology, *self.world)
+        return Measured({key: known[key] for key in needed}) if needed <= known.keys() else None
 
     def network(self) -> Network | None:
         """Links that explain the exchanges, for worlds of other sizes; None without any exchange between nodes."""
@@ -64,15 +61,13 @@ class Profile:
     def _links(self, crossing: bool) -> tuple[float, float] | None:
         """Rate (bytes/s) and latency (s): medians over the exchanges of all topologies."""
         rates, latencies = [], []
-        for name, table in self.exchanges().items():
-            loads = _loads(name, *self.world)
-            for key, sizes in table.items():
-                kind, size, crosses = key
+        for table in self.exchanges().values():
+            for (kind, size, crosses, load), sizes in table.items():
                 empty, per_byte = _line(sizes)
                 if crosses != crossing or not per_byte:
                     continue
                 steps = 2 * (size - 1) if kind == "group" and size > 2 else 1
-                vectors = loads[key] if crosses else steps / size if steps > 1 else size if kind == "peers" else 1
+                vectors = load if crosses else steps / size if steps > 1 else size if kind == "peers" else 1
                 rates.append(vectors / per_byte)
                 latencies.append(empty / steps)
         return (float(np.median(rates)), float(np.median(latencies))) if rates else None
@@ -106,18 +101,8 @@ def _line(sizes: Sizes) -> tuple[float, float]:
     return sizes[small], per_byte
 
 
-def _loads(name: str, world_size: int, local_size: int) -> dict[Key, float]:
-    """Messages that the busiest link of an exchange of each kind carries."""
+def _keys(name: str, world_size: int, local_size: int) -> set[Key]:
+    """The exchanges of a topology."""
     built = topologies.build(name, world_size, local_size)
-    loads: dict[Key, float] = {}
-    for step in range(min(built.period, MOST_ROUNDS)):
-        round_ = built.round(step)
-        by_worker = np.empty(world_size)
-        members = round_.groups if isinstance(round_, topologies.GroupRound) else (np.arange(world_size)[:, None],)
-        for groups, load in zip(members, COUNTER(round_, built.node_of), strict=True):
-            by_worker[groups] = load[:, None]
-        for worker in range(world_size):
-            key = describe(round_, built.node_of, worker)
-            if key[1] > (key[0] == "group"):  # alone otherwise
-                loads[key] = max(loads.get(key, 0.0), float(by_worker[worker]))
-    return loads
+    rounds = (built.round(step) for step in range(min(built.period, MOST_ROUNDS)))
+    return {key for round_ in rounds for key in exchange_keys(round_, built.node_of) if key is not None}

@@ -19,7 +19,7 @@ from decent_core.engine.timing import DeviceClock
 from decent_core.optim import build as build_optimizer
 from decent_core.optim import parameter_groups
 from decent_core.record import git_state, versions
-from decent_core.runtime.costs import describe
+from decent_core.runtime.costs import Key, exchange_keys
 from decent_core.runtime.predict import serving
 from decent_core.settings import DistributedSettings
 from decent_core.topology import Round, Topology
@@ -28,7 +28,7 @@ from scripts.config import RunConfig
 WARM_UP = 3
 MOST_SECONDS = 2.0  # for the repeats of one exchange, unless three take longer
 MOST_ROUNDS = 8  # of a topology's period
-Key = tuple[str, str, int, bool, int]  # topology, kind, size, crosses nodes, bytes
+Exchange = tuple[str, Key, int]  # topology, kind of exchange, bytes
 
 
 @dataclass
@@ -51,6 +51,7 @@ def measure(config: RunConfig, repeats: int) -> dict[str, Any] | None:
         exchanges = _gather(_exchanges(place, row_bytes, repeats))
         if place.rank:
             return None
+        commit, dirty = git_state()
         return {
             "source": "measured",
             "task": config.task.name,
@@ -59,7 +60,8 @@ def measure(config: RunConfig, repeats: int) -> dict[str, Any] | None:
             "local_size": place.local_size,
             "device": str(place.device.type),
             "versions": versions(),
-            "git_commit": git_state()[0],
+            "git_commit": commit,
+            "git_dirty": dirty,
             "overrides": config.overrides,
             "message_bytes": row_bytes,
             "bucket_bytes": _bucket_bytes(place, row_bytes),
@@ -113,19 +115,19 @@ def _computing(config: RunConfig, place: Place, model: nn.Module, repeats: int) 
     return found[WARM_UP:]
 
 
-def _exchanges(place: Place, row_bytes: int, repeats: int) -> dict[Key, list[float]]:
+def _exchanges(place: Place, row_bytes: int, repeats: int) -> dict[Exchange, list[float]]:
     """Seconds of this rank's exchanges, by what they are."""
-    found: dict[Key, list[float]] = {}
+    found: dict[Exchange, list[float]] = {}
     rows = torch.zeros(1, row_bytes // 4, device=place.device)
     for topology in serving(dist.get_world_size(), place.local_size):
         world = DistributedWorld(place.settings, topology, place.device)
         for round_ in different_rounds(topology):
-            kind, size, crosses = describe(round_, topology.node_of, place.rank)
+            key = exchange_keys(round_, topology.node_of)[place.rank]
             buckets = {_bucket_bytes(place, row_bytes) // 4} if topology.name == "complete" else set()  # All-Reduce's
             for count in sorted({1, row_bytes // 4} | buckets):
                 times = repeated(world, rows[:, :count], round_, repeats)
-                if size > (kind == "group"):  # alone otherwise
-                    found.setdefault((topology.name, kind, size, crosses, 4 * count), []).extend(times)
+                if key is not None:
+                    found.setdefault((topology.name, key, 4 * count), []).extend(times)
         if world.exchange.thread is not None:
             world.exchange.thread.shutdown()
     return found
@@ -133,13 +135,13 @@ def _exchanges(place: Place, row_bytes: int, repeats: int) -> dict[Key, list[flo
 
 def repeated(world: DistributedWorld, rows: torch.Tensor, round_: Round, repeats: int) -> list[float]:
     """Times without the warm-up; where an exchange is slow, fewer than `repeats`, the same number on all ranks."""
-    slowest = max(_gather(_timed(world, rows, round_)))
+    slowest = max(_gather(timed(world, rows, round_)))
     fitting = int(MOST_SECONDS / slowest)
-    times = [_timed(world, rows, round_) for _ in range(min(WARM_UP, fitting) + max(3, min(repeats, fitting)))]
+    times = [timed(world, rows, round_) for _ in range(min(WARM_UP, fitting) + max(3, min(repeats, fitting)))]
     return times[min(WARM_UP, fitting) :]
 
 
-def _timed(world: DistributedWorld, rows: torch.Tensor, round_: Round) -> float:
+def timed(world: DistributedWorld, rows: torch.Tensor, round_: Round) -> float:
     dist.barrier()
     start = time.perf_counter()
     world.start_mix(rows, round_, "profile").wait()
@@ -153,7 +155,7 @@ def different_rounds(topology: Topology) -> Iterator[Round]:
     seen = set()
     for step in range(min(topology.period, MOST_ROUNDS)):
         round_ = topology.round(step)
-        looks = tuple(describe(round_, topology.node_of, worker) for worker in range(topology.world_size))
+        looks = tuple(exchange_keys(round_, topology.node_of))
         if looks not in seen:
             seen.add(looks)
             yield round_
@@ -183,13 +185,23 @@ def _summary(computing: Sequence[list[list[float]]]) -> dict[str, Any]:
     }
 
 
-def _table(exchanges: Sequence[dict[Key, list[float]]]) -> list[dict[str, Any]]:
-    pooled: dict[Key, list[float]] = {}
+def _table(exchanges: Sequence[dict[Exchange, list[float]]]) -> list[dict[str, Any]]:
+    return [{**named(exchange), **_spread(times)} for exchange, times in sorted(pooled(exchanges).items())]
+
+
+def pooled(exchanges: Sequence[dict[Exchange, list[float]]]) -> dict[Exchange, list[float]]:
+    """The times of all ranks together."""
+    together: dict[Exchange, list[float]] = {}
     for own in exchanges:
-        for key, times in own.items():
-            pooled.setdefault(key, []).extend(times)
-    names = ("topology", "kind", "size", "crosses", "bytes")
-    return [{**dict(zip(names, key, strict=True)), **_spread(times)} for key, times in sorted(pooled.items())]
+        for exchange, times in own.items():
+            together.setdefault(exchange, []).extend(times)
+    return together
+
+
+def named(exchange: Exchange) -> dict[str, Any]:
+    """An exchange as JSON."""
+    topology, (kind, size, crosses, load), bytes_ = exchange
+    return {"topology": topology, "kind": kind, "size": size, "crosses": crosses, "load": load, "bytes": bytes_}
 
 
 def _spread(seconds: Any) -> dict[str, float]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from decent_core.record import git_state, versions, write_atomically
 from decent_core.runtime import Noise
+from decent_core.runtime.costs import Key
 from decent_core.runtime.predict import Measured, Step, predict_allreduce, predict_gossip
 from decent_core.topology import build
 from scripts.cli import options, run_main
@@ -87,8 +88,9 @@ def report(given: Options, found: Sequence[dict[str, Any]]) -> None:
         for cell in [(rate, *key) for rate in given.rates for key in CELLS]
     }
     predicted = {cell: _predict(given, found, cell) for cell in measured}
+    commit, dirty = git_state()
     record = {
-        "schema": 1, "source": "measured", "options": asdict(given), "git_commit": git_state()[0],
+        "schema": 1, "source": "measured", "options": asdict(given), "git_commit": commit, "git_dirty": dirty,
         "versions": versions(), "measurements": list(found),
     }  # fmt: skip
     write_atomically(path.with_suffix(".json"), json.dumps(record, indent=1).encode())
@@ -110,10 +112,14 @@ def _command(given: Options, names: Sequence[str], out: Path) -> list[str]:
 
 def _predict(given: Options, found: Sequence[dict[str, Any]], cell: Cell) -> float:
     rate, method, name = cell
-    table: dict[Any, dict[int, float]] = {}
+    times: dict[tuple[Key, int], list[float]] = {}
     for m in found:
-        if "median" in m and (m["rate"], m["topology"]) == (rate, name):
-            table.setdefault((m["kind"], m["size"], m["crosses"]), {})[m["bytes"]] = m["median"]
+        if "times" in m and (m["rate"], m["topology"]) == (rate, name):
+            key = m["kind"], m["size"], m["crosses"], m["load"]
+            times.setdefault((key, m["bytes"]), []).extend(m["times"])
+    table: dict[Key, dict[int, float]] = {}
+    for (key, size), own in times.items():
+        table.setdefault(key, {})[size] = float(np.median(own))
     bucket = given.bucket_kib * 1024.0
     step = Step(given.forward_ms / 1000, given.backward_ms / 1000, 0.0, bucket * given.buckets, bucket, Noise())
     if method == "allreduce":

@@ -13,13 +13,14 @@ from decent_core.engine.distributed import DistributedWorld
 from decent_core.engine.engine import Engine
 from decent_core.engine.launch import choose_device, find_launch, join
 from decent_core.methods import METHODS
-from decent_core.runtime.costs import describe
+from decent_core.runtime.costs import exchange_keys
 from decent_core.settings import DistributedSettings, TrainerSettings
 from scripts.cli import run_main
-from scripts.measure import different_rounds, repeated
+from scripts.measure import Exchange, different_rounds, named, pooled, timed
 from scripts.namespaces import set_rate
 
 TIMEOUT_SECONDS = 120.0
+SAMPLES = 2  # of each exchange in isolation, in each repeat
 SETTINGS = TrainerSettings(
     steps=1, eval_every=0, checkpoint_every=0, log_every=1, keep_checkpoints=1, micro_batches=1, clip_norm=None,
     precision="fp32", compile=False, channels_last=False, batch_norm="average", diverged_patience=1, threads=1,
@@ -65,13 +66,13 @@ def main(arguments: list[str]) -> None:
     device = choose_device(launch.local_rank)
     join(launch, device, TIMEOUT_SECONDS)
     engines = {(method, name): _engine(plan, method, name, device) for method, name in plan["cells"]}
-    found = []
+    found: list[dict[str, Any]] = []
     for rate in plan["rates"]:
         if launch.rank == 0:
             set_rate(plan["hosts"], rate)
         dist.barrier()
-        found += _isolated(plan, rate, engines)
         for repeat in range(plan["repeats"]):
+            found += _isolated(plan, rate, engines)
             for cell, engine in engines.items():
                 found.append(_timed(plan, rate, repeat, cell, engine))
     if launch.rank == 0:
@@ -117,31 +118,23 @@ def _timed(plan: dict[str, Any], rate: str, repeat: int, cell: tuple[str, str], 
     }  # fmt: skip
 
 
-def _isolated(plan: dict[str, Any], rate: str, engines: dict[tuple, Engine]) -> list[dict[str, Any]]:
+def _isolated(plan: dict[str, Any], rate: str, engines: dict[tuple[str, str], Engine]) -> list[dict[str, Any]]:
     """Exchanges by themselves: all parameters of the gossip cells, and for All-Reduce one bucket."""
-    found: dict[tuple, list[float]] = {}
+    found: dict[Exchange, list[float]] = {}
     for (method, _), engine in engines.items():
         world, topology = engine.world, engine.topology
         assert isinstance(world, DistributedWorld)
-        sizes = [plan["elements"]] if method == "allreduce" else [plan["elements"] * plan["buckets"]]
+        size = plan["elements"] * (1 if method == "allreduce" else plan["buckets"])
         if method == "allreduce":  # its world has no groups but the default one, which is all that complete needs
             world.exchange.groups[tuple(range(world.size))] = None
         for round_ in different_rounds(topology):
-            key = describe(round_, topology.node_of, world.rank)
-            for size in sizes:
-                times = repeated(world, torch.zeros(1, size), round_, 5)
-                found.setdefault((topology.name, *key, 4 * size), []).extend(times)
+            key = exchange_keys(round_, topology.node_of)[world.rank]
+            times = [timed(world, torch.zeros(1, size), round_) for _ in range(1 + SAMPLES)][1:]
+            if key is not None:
+                found.setdefault((topology.name, key, 4 * size), []).extend(times)
     gathered: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(gathered, found)
-    pooled: dict[tuple, list[float]] = {}
-    for own in gathered:
-        for exchange, times in own.items():
-            pooled.setdefault(exchange, []).extend(times)
-    names = ("topology", "kind", "size", "crosses", "bytes")
-    return [
-        {"rate": rate, **dict(zip(names, exchange, strict=True)), "median": float(torch.tensor(times).median())}
-        for exchange, times in pooled.items()
-    ]
+    return [{"rate": rate, **named(exchange), "times": times} for exchange, times in pooled(gathered).items()]
 
 
 if __name__ == "__main__":

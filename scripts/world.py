@@ -31,7 +31,6 @@ def join_world(config: RunConfig) -> Joined:
             f"engine=virtual: {launch.launcher} has started {launch.world_size} processes, and each would train all "
             "workers; start one process, or give engine=distributed"
         )
-    config = replace(config, local_size=1 if config.local_size is None else config.local_size)
     return config, VirtualWorld(config.world_size), choose_device(0), _topology(config)
 
 

@@ -11,9 +11,10 @@ import pytest
 
 from decent_core import topology
 from decent_core.runtime import Network, Noise
+from decent_core.runtime.costs import COUNTER, exchange_keys
 from decent_core.runtime.predict import Links, Measured, Step, predict_allreduce, predict_gossip, serving
 from scripts import advise
-from scripts.machines import COUNTER, Profile, fabric_for, read_profile
+from scripts.machines import Profile, fabric_for, read_profile
 
 ROOT = Path(__file__).parents[1]
 #: 10 MB of parameters in two buckets, 30 ms forward and backward, 1 ms update
@@ -44,10 +45,10 @@ def test_the_cause_that_costs_most_is_named():
 
 
 def test_measured_exchanges_are_interpolated_between_sizes():
-    cost = Measured({("group", 2, True): {0: 1.0, 100: 3.0}}).cost(50)
+    cost = Measured({("group", 2, True, 1.0): {0: 1.0, 100: 3.0}}).cost(50)
     pairs = topology.build("one_peer_hypercube", 2, 1)
     assert cost(pairs.round(0), pairs.node_of)[0] == pytest.approx([2.0])
-    cost = Measured({("group", 2, True): {0: 1.0, 100: 3.0}}).cost(50, latency=False)
+    cost = Measured({("group", 2, True, 1.0): {0: 1.0, 100: 3.0}}).cost(50, latency=False)
     assert cost(pairs.round(0), pairs.node_of)[0] == pytest.approx([1.0])
 
 
@@ -60,15 +61,15 @@ def profile_of(network, world_size, local_size):
             round_ = built.round(step)
             for message_bytes in (4, 1_000_000):
                 cost = Links(network).cost(message_bytes)(round_, built.node_of)
+                keys = exchange_keys(round_, built.node_of)
                 for groups, durations in zip(getattr(round_, "groups", ()), cost, strict=False):
                     for members, seconds in zip(groups, durations, strict=True):
-                        nodes = built.node_of[members]
-                        key = ("group", len(members), bool((nodes != nodes[0]).any()), message_bytes)
-                        if len(members) > 1 and key not in seen:
-                            seen.add(key)
-                            names = ("kind", "size", "crosses", "bytes")
-                            entry = dict(zip(names, key, strict=True))
-                            exchanges.append({"topology": built.name, **entry, "median": 1000 * seconds})
+                        key = keys[members[0]]
+                        if key is not None and (key, message_bytes) not in seen:
+                            seen.add((key, message_bytes))
+                            entry = dict(zip(("kind", "size", "crosses", "load"), key, strict=True))
+                            entry |= {"topology": built.name, "bytes": message_bytes, "median": 1000 * seconds}
+                            exchanges.append(entry)
     times = {name: {"median": 10.0} for name in ("forward_ms", "backward_ms", "update_ms")}
     values = {"schema": 1, "world_size": world_size, "local_size": local_size, "message_bytes": 1e6, **times}
     return Profile({**values, "bucket_bytes": 1e6, "variance": 0.0, "exchanges": exchanges})
@@ -159,3 +160,9 @@ def test_a_profile_is_measured_under_torchrun_and_advises(tmp_path):
     assert all(e["size"] > 0 and not e["crosses"] and e["median"] > 0 for e in values["exchanges"])
     advise.main([f"profile={path}", f"out={tmp_path}/a.png"])
     assert read_profile(str(path)).network() is None
+
+
+def test_exchanges_of_equal_size_differ_by_what_their_links_carry():
+    built = topology.build("one_peer_exp", 8, 2)
+    first, second = (set(exchange_keys(built.round(step), built.node_of)) for step in (0, 1))
+    assert (first, second) == ({("peers", 1, True, 1.0)}, {("peers", 1, True, 2.0)})

@@ -46,6 +46,8 @@ def test_config_overrides_of_every_run():
     assert (config.out, config.resume) == ("some/folder", "never")
     assert (config.trainer.steps, config.trainer.eval_every, config.trainer.log_every) == (7, 3, 2)
     assert load(["local_size=[5,3]", "method=awc"]).local_size == [5, 3]
+    assert load([]).local_size == 1, "virtual workers have no launcher to ask"
+    assert load(["engine=distributed"]).local_size is None
     assert config.explicit("trainer.steps")
     assert not config.explicit("world_size")
 

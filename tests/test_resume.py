@@ -83,6 +83,7 @@ def kill_when_reached(ranks, folder, step: int, processes: int) -> None:
         (4, "awc", "accum_adamw", "aer"),
         (4, "atc", "sgd", "ring"),
         (4, "allreduce", "accum_adam", "complete"),
+        (4, "gradient_tracking", "adamw", "ring"),
     ],
 )
 def test_killed_run_continues_exactly(tmp_path, processes, method, optimizer, name):

@@ -38,9 +38,9 @@ def rank_trains(rank, folder, places, method, name):
 @pytest.mark.parametrize(("method", "name"), [("awc", "aer"), ("allreduce", "complete")])
 def test_ranks_and_virtual_workers_agree(tmp_path, method, name):
     metrics, rows, notes = train(VirtualWorld(WORLD), tmp_path / "virtual", wmt14.places(), method, name, steps=4)
-    for rank, (theirs, row, _) in enumerate(
-        run_ranks(rank_trains, WORLD, tmp_path / "ranks", wmt14.places(), method, name)
-    ):
+    patience = {"seconds": 200, "group_timeout": 120}  # each rank imports transformers
+    ranks = run_ranks(rank_trains, WORLD, tmp_path / "ranks", wmt14.places(), method, name, **patience)
+    for rank, (theirs, row, _) in enumerate(ranks):
         np.testing.assert_allclose(row[0], rows[rank], rtol=1e-9, atol=1e-9)
         assert theirs == pytest.approx(metrics, rel=1e-9)
     assert notes["bleu"].startswith("sacreBLEU nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")

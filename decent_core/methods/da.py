@@ -17,6 +17,7 @@ class DoublyAveraged(Method):
     because = "it mixes the momentum of SGD"
 
     def end_step(self, workers: Workers) -> None:
-        workers.apply_optimizers()  # x - lr u, and the momentum is u
-        workers.x.copy_(workers.mix(workers.x))
-        workers.momentum.copy_(workers.mix(workers.momentum))
+        x, m = workers.x, workers.momentum
+        workers.apply_optimizers()  # x - lr u, and m is u
+        x.copy_(workers.mix(x))
+        m.copy_(workers.mix(m))

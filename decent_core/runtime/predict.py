@@ -13,7 +13,7 @@ import numpy as np
 
 from decent_core import topology as topologies
 from decent_core.runtime.closed_forms import Workload
-from decent_core.runtime.costs import Cost, Kind, Network, per_group
+from decent_core.runtime.costs import Cost, Key, Network, from_table
 from decent_core.runtime.noise import Noise
 from decent_core.runtime.simulate import simulate_allreduce, simulate_gossip
 from decent_core.topology import GroupRound, Topology
@@ -51,17 +51,17 @@ class Links:
 
 @dataclass(frozen=True)
 class Measured:
-    """Exchanges as measured: (kind, size, crosses) -> seconds by bytes; the smallest message stands for the latency."""
+    """Exchanges as measured: seconds by bytes for each kind of them; the smallest message stands for the latency."""
 
-    table: Mapping[tuple[Kind, int, bool], Mapping[int, float]]
+    table: Mapping[Key, Mapping[int, float]]
 
     def cost(self, message_bytes: float, latency: bool = True, bandwidth: bool = True) -> Cost:
-        def duration(kind: Kind, size: int, crosses: bool) -> float:
-            sizes, times = zip(*sorted(self.table[kind, size, crosses].items()), strict=True)
+        durations = {}
+        for key, measured in self.table.items():
+            sizes, times = zip(*sorted(measured.items()), strict=True)
             total, empty = float(np.interp(message_bytes, sizes, times)), times[0]
-            return latency * empty + bandwidth * max(0.0, total - empty)
-
-        return per_group(duration)
+            durations[key] = latency * empty + bandwidth * max(0.0, total - empty)
+        return from_table(durations)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,48 @@
+"""Measured beside predicted, over a real shaped network. Needs Linux, root and iproute2."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.netbench import CELLS, Options
+from scripts.netbench_picture import megabits
+
+ROOT = Path(__file__).parents[1]
+COMPUTE_MS, BUCKET_KIB = 30.0, 256
+#: a bucket over 20 Mbit/s; gossip sends four of them
+MESSAGE_MS = BUCKET_KIB * 8.192 / 20
+
+
+def test_all_cells_are_measured_and_predicted(tmp_path):
+    settings = ["workers=2", "nodes=2", "rates=[20mbit]", "forward_ms=10", "backward_ms=20", f"bucket_kib={BUCKET_KIB}"]
+    command = [sys.executable, "-m", "scripts.netbench", *settings, "steps=2", "repeats=1", f"out={tmp_path}/n.png"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "n.json").read_text())
+    steps = {(m["method"], m["topology"]): m for m in found["measurements"] if "seconds" in m}
+    assert set(steps) == set(CELLS)
+    assert found["source"] == "measured"
+    for cell in (("awc", "complete"), ("awc", "one_peer_exp")):  # bound by the link: four buckets a step
+        assert 1000 * steps[cell]["seconds"] > 0.85 * 4 * MESSAGE_MS
+        assert steps[cell]["bytes"] == 4 * BUCKET_KIB * 1024
+    assert 1000 * steps["allreduce", "complete"]["seconds"] > COMPUTE_MS + 0.85 * MESSAGE_MS
+    assert (tmp_path / "n.png").stat().st_size > 10_000
+    assert (tmp_path / "n.md").read_text() in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [({"nodes": 3}, "nodes=3: must be"), ({"rates": ("1gbit", "fast")}, "fast is no rate"), ({"steps": 0}, "steps=0")],
+)
+def test_impossible_settings_are_refused(settings, says):
+    with pytest.raises(ValueError, match=says):
+        Options(**settings)
+
+
+def test_rates_are_read_as_tc_reads_them():
+    assert [megabits(rate) for rate in ("500kbit", "50mbit", "1.5gbit")] == [0.5, 50, 1500]
