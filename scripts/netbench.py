@@ -3,8 +3,8 @@
     python -m scripts.netbench workers=8 nodes=4 rates=[50mbit,100mbit,200mbit,400mbit,1gbit]
 
 The real engine, torch's DistributedDataParallel and gloo in a network lab; computing is slept, so that two cores can
-stand for many workers. All cells are measured in turns, `repeats` times. Predicted from exchanges that were measured in
-isolation at the same rate. Writes a picture, a table and the measurements.
+stand for many workers. All cells are measured in turns, `repeats` times. Predicted from exchanges and from computing,
+each measured in isolation at the same rate. Writes a picture, a table and the measurements.
 """
 
 import json
@@ -121,7 +121,9 @@ def _predict(given: Options, found: Sequence[dict[str, Any]], cell: Cell) -> flo
     for (key, size), own in times.items():
         table.setdefault(key, {})[size] = float(np.median(own))
     bucket = given.bucket_kib * 1024.0
-    step = Step(given.forward_ms / 1000, given.backward_ms / 1000, 0.0, bucket * given.buckets, bucket, Noise())
+    computing = [m["computing"] for m in found if "computing" in m and m["rate"] == rate]
+    forward, backward, update = np.median(computing, axis=0).tolist()
+    step = Step(forward, backward, update, bucket * given.buckets, bucket, Noise())
     if method == "allreduce":
         return predict_allreduce(step, Measured(table), given.workers, given.local_size, explain=False).seconds
     built = build(name, given.workers, given.local_size)

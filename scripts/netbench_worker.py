@@ -2,8 +2,10 @@
 
 import json
 import time
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -132,9 +134,29 @@ def _isolated(plan: dict[str, Any], rate: str, engines: dict[tuple[str, str], En
             times = [timed(world, torch.zeros(1, size), round_) for _ in range(1 + SAMPLES)][1:]
             if key is not None:
                 found.setdefault((topology.name, key, 4 * size), []).extend(times)
+    exchanges, computing = _gather(found), _gather(_computing(next(iter(engines.values()))))
+    return [
+        {"rate": rate, "computing": np.median(computing, axis=0).tolist()},
+        *({"rate": rate, **named(exchange), "times": times} for exchange, times in pooled(exchanges).items()),
+    ]
+
+
+def _computing(engine: Engine) -> list[float]:
+    """Seconds of forward, backward and update of this worker alone."""
+    marks = [time.perf_counter()]
+    loss = engine.model()
+    marks.append(time.perf_counter())
+    loss.backward()
+    marks.append(time.perf_counter())
+    engine.replicas.optimizers[0].step()
+    marks.append(time.perf_counter())
+    return [b - a for a, b in pairwise(marks)]
+
+
+def _gather(value: Any) -> list[Any]:
     gathered: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(gathered, found)
-    return [{"rate": rate, **named(exchange), "times": times} for exchange, times in pooled(gathered).items()]
+    dist.all_gather_object(gathered, value)
+    return gathered
 
 
 if __name__ == "__main__":
