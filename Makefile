@@ -2,6 +2,10 @@
 
 SCALE ?= tiny
 SEEDS ?= 1
+# What make reproduce runs: patterns of names in conf/experiment. At tiny some minutes' worth; ROWS='*' runs all.
+ROWS ?= $(or $(ROWS_$(SCALE)),*)
+ROWS_tiny := gpt2/* imagenet/* regression/* wmt14_en_de/allreduce_adam wmt14_en_de/accum_adam_aer \
+	wmt14_en_de/dadam_aer wmt14_en_fr/allreduce_adam wmt14_en_fr/accum_adam_aer
 BIN := .venv/bin
 # The first Python on the path that is new enough; looked for only when the environment is made.
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -32,12 +36,12 @@ setup-fairseq: .venv/.fairseq ## also build fairseq, for task.model=fairseq_tran
 	@touch $@
 
 reproduce: setup ## run all experiments at SCALE (tiny, small) with SEEDS seeds; tables and curves in results/local
-	$(BIN)/python -m scripts.reproduce scale=$(SCALE) seeds=$(SEEDS)
+	$(BIN)/python -m scripts.reproduce scale=$(SCALE) seeds=$(SEEDS) experiments="$(ROWS)"
 	$(BIN)/python -m scripts.bias
 	$(BIN)/python -m scripts.figure_runtime
 
 records: setup ## the same, and keep the records in results/records for committing
-	$(BIN)/python -m scripts.reproduce scale=$(SCALE) seeds=$(SEEDS) keep=results/records
+	$(BIN)/python -m scripts.reproduce scale=$(SCALE) seeds=$(SEEDS) experiments="$(ROWS)" keep=results/records
 
 figure-runtime: setup ## draw the runtime model of [P] and how its published clusters fit it
 	$(BIN)/python -m scripts.figure_runtime out=results/figures/runtime_model.png

@@ -168,10 +168,10 @@ def read_published(path: Path) -> list[Published]:
         ]
 
 
-def published_value(published: Iterable[Published], row: Row) -> Published | None:
-    """What was published for the row's experiment in its primary metric."""
+def published_value(published: Iterable[Published], row: Row, metric: str) -> Published | None:
+    """What was published for the row's experiment in a metric."""
     experiment = row.first.experiment
-    return next((p for p in published if p.experiment == experiment and p.metric == row.metric), None)
+    return next((p for p in published if p.experiment == experiment and p.metric == metric), None)
 
 
 def _row(group: list[Record]) -> Row:

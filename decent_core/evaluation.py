@@ -1,6 +1,7 @@
 """Evaluation of the averaged model and of the workers' own models: every validation sample once, for any N."""
 
 import statistics
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,11 +21,19 @@ class Evaluator:
     def __init__(self, task: Task, engine: Engine, settings: TrainerSettings):
         self.task, self.engine, self.policy = task, engine, settings.batch_norm
 
-    @torch.no_grad()
     def averaged_model(self) -> dict[str, float]:
-        """Metrics of the mean over workers; the validation batches are shared out over the workers."""
+        """Metrics of the mean over workers on the validation set."""
+        return self.task.summarise(self._averaged_parts(self.task.validation_batches()))
+
+    def averaged_model_finally(self) -> tuple[dict[str, float], list[dict[str, str]]]:
+        """The same on what is evaluated when training has ended; and outputs to look at."""
+        parts = self._averaged_parts(self.task.final_batches())
+        return self.task.summarise(parts), self.task.outputs(parts)
+
+    @torch.no_grad()
+    def _averaged_parts(self, batches: Sequence[Batch]) -> list[Any]:
+        """The averaged model's contributions in batch order; the batches are shared out over the workers."""
         world = self.engine.world
-        batches = self.task.validation_batches()
         local = [(index, range(worker, len(batches), world.size)) for index, worker in enumerate(world.local_workers)]
         # Only with the policy `local` does the model depend on the worker.
         turns = local if self.policy == "local" else [(0, sorted(b for _, share in local for b in share))]
@@ -34,15 +43,14 @@ class Evaluator:
                 found += [(number, self._part(model, batches[number])) for number in share]
         own = [[pair for pair in found if pair[0] % world.size == worker] for worker in world.local_workers]
         everyone = world.gather(own, "evaluation")
-        return self.task.summarise(
-            [part for _, part in sorted((p for part in everyone for p in part), key=lambda p: p[0])]
-        )
+        in_order = sorted((pair for pairs in everyone for pair in pairs), key=lambda pair: pair[0])
+        return [part for _, part in in_order]
 
     @torch.no_grad()
     def local_models(self) -> dict[str, float]:
         """The workers' own models: each on all batches, the mean over workers under `local_<name>`.
 
-        `own_shard_<name>` is the published way of [P]'s image runs: each worker's model on its share of the batches alone.
+        `own_shard_<name>` is the published way of [P]'s image runs: each model on its own share of the batches.
         """
         world, batches = self.engine.world, self.task.validation_batches()
         own = []

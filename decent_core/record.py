@@ -69,6 +69,8 @@ class Record:
     consensus_distance: float | None  # final
     curve: list[dict[str, Any]]  # [{"step": steps done, "seconds": training seconds, "values": {name: value}}]
     parameters_sha256: list[str] | None  # of every worker's final parameters
+    notes: dict[str, str]  # what the task says beside numbers: signatures of scores, what was left out of the data
+    outputs: list[dict[str, str]]  # some to look at, such as translations beside their references
     schema: int = SCHEMA
 
 

@@ -1,6 +1,7 @@
 """What the trainer asks of a task: a model, batches, a loss and its metrics. A task owns no loop."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from torch import Tensor, nn
@@ -9,7 +10,10 @@ Batch = Mapping[str, Tensor]
 
 
 class Task(Protocol):
-    """One learning problem at one scale. Everything here is a pure function of the configuration and its arguments."""
+    """One learning problem at one scale. Everything here is a pure function of the configuration and its arguments.
+
+    A task is a subclass: what ends the class has defaults that do for most.
+    """
 
     name: str
     #: the validation metric that decides `best` in a record, and whether lower is better
@@ -17,6 +21,8 @@ class Task(Protocol):
     lower_is_better: bool
     #: training samples a step over all workers (sequences, images, sentence pairs)
     samples_per_step: int
+    #: what the record is to say beside numbers, by subject
+    notes: Mapping[str, str] = MappingProxyType({})
 
     def build_model(self) -> nn.Module:
         """The model with its initial weights, drawn from torch's global generator, on the CPU in float32."""
@@ -41,3 +47,11 @@ class Task(Protocol):
 
     def summarise(self, parts: Sequence[Any]) -> dict[str, float]:
         """The metrics of the whole validation set from all contributions, in the order of `validation_batches`."""
+
+    def final_batches(self) -> Sequence[Batch]:
+        """What the averaged model is evaluated on when training has ended, if that is more than the validation set."""
+        return self.validation_batches()
+
+    def outputs(self, parts: Sequence[Any]) -> list[dict[str, str]]:
+        """Some outputs to look at, from the contributions of `final_batches`, each as texts by what they are."""
+        return []

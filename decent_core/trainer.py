@@ -12,6 +12,7 @@ from torch import Tensor
 from decent_core.checkpoint import Checkpoints
 from decent_core.engine.averaging import consensus_distance
 from decent_core.engine.engine import Engine
+from decent_core.engine.timing import Mark
 from decent_core.evaluation import Evaluator
 from decent_core.settings import TrainerSettings
 from decent_core.signals import StopRequest
@@ -42,6 +43,7 @@ class Outcome:
     message: str = ""
     metrics: dict[str, float] = field(default_factory=dict)
     consensus_distance: float | None = None
+    outputs: list[dict[str, str]] = field(default_factory=list)
 
 
 class Trainer:
@@ -167,10 +169,13 @@ class Trainer:
                 return before + offset - self.progress.not_finite + 1
         return None
 
-    def _evaluate(self) -> tuple[dict[str, float], float]:
-        """Metrics of the averaged model, and how far the workers are apart; one more point of the curve."""
+    def _evaluate(self) -> None:
+        """Evaluate the averaged model on the validation set."""
         start = self.engine.clock.mark()
-        metrics = self.evaluator.averaged_model()
+        self._note_evaluation(self.evaluator.averaged_model(), start)
+
+    def _note_evaluation(self, metrics: dict[str, float], start: Mark) -> float:
+        """One more point of the curve; returns how far the workers are apart."""
         distance = consensus_distance(self.engine)
         self._count_evaluation(start)
         done, progress = self.engine.step, self.progress
@@ -180,9 +185,9 @@ class Trainer:
         if not progress.best or sign * metrics[name] < sign * progress.best["metrics"][name]:
             progress.best = {"step": done, "metrics": metrics}
         self.log({"kind": "eval", "step": done, **values, "train_seconds": progress.train_seconds})
-        return metrics, distance
+        return distance
 
-    def _count_evaluation(self, start: Any) -> None:
+    def _count_evaluation(self, start: Mark) -> None:
         self.engine.clock.settle()
         self.progress.eval_seconds += self.engine.clock.seconds(start, self.engine.clock.mark())
 
@@ -190,12 +195,14 @@ class Trainer:
         """The final evaluation: the averaged model, and the mean over the workers' own models."""
         if self.progress.curve and self.progress.curve[-1]["step"] == self.engine.step:
             self.progress.curve.pop()
-        metrics, distance = self._evaluate()
+        start = self.engine.clock.mark()
+        metrics, outputs = self.evaluator.averaged_model_finally()
+        distance = self._note_evaluation(metrics, start)
         start = self.engine.clock.mark()
         local = self.evaluator.local_models()
         self._count_evaluation(start)
         self.log({"kind": "eval", "step": self.engine.step, **local})
-        return Outcome("ok", self.engine.step, metrics={**metrics, **local}, consensus_distance=distance)
+        return Outcome("ok", self.engine.step, "", {**metrics, **local}, distance, outputs)
 
     def _save(self) -> None:
         self._read()

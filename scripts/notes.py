@@ -12,6 +12,7 @@ def notes_on(rows: Sequence[Row], published: Sequence[Published]) -> list[str]:
         _about_intervals(rows),
         _about_time(rows),
         *_about_published(rows, published),
+        *_about_task(rows),
         *_origin(rows),
     ]
 
@@ -48,18 +49,27 @@ def _about_time(rows: Sequence[Row]) -> str:
 
 
 def _about_published(rows: Sequence[Row], published: Sequence[Published]) -> list[str]:
-    first, entries = rows[0].first, [published_value(published, row) for row in rows]
+    first = rows[0].first
+    metrics = {name for row in rows for run in row.runs for name in run.metrics}
+    found = [published_value(published, row, metric) for row in rows for metric in sorted({row.metric, *metrics})]
+    entries = [entry for entry in found if entry is not None]
     names: dict[str, list[str]] = {}
     for entry in entries:
-        if entry is not None and entry.value is None and entry.name not in names.setdefault(entry.note, []):
+        if entry.value is None and entry.name not in names.setdefault(entry.note, []):
             names[entry.note].append(entry.name)
     notes = [f"Published, {' and '.join(which)}: {note}." for note, which in names.items()]
     for reference in published:
         if (reference.experiment, reference.task, reference.metric) == ("", first.task, rows[0].metric):
             notes.append(f"Published, not for one of the rows: {reference.value:g}, {reference.note}.")
-    if first.scale != "paper" and (notes or any(entries)):
+    if first.scale != "paper" and (notes or entries):
         notes.append(f"Numbers of scale {first.scale} cannot be compared with published ones: other data, other model.")
     return notes
+
+
+def _about_task(rows: Sequence[Row]) -> list[str]:
+    """What the runs' tasks have noted, once."""
+    said = dict.fromkeys(f"{name}: {text}." for row in rows for run in row.runs for name, text in run.notes.items())
+    return list(said)
 
 
 def _origin(rows: Sequence[Row]) -> list[str]:

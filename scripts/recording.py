@@ -45,6 +45,8 @@ def make_record(config: RunConfig, run_id: str, task: Task, started: datetime, o
         consensus_distance=outcome.consensus_distance,
         curve=progress.curve,
         parameters_sha256=None,
+        notes=dict(task.notes),
+        outputs=outcome.outputs,
     )
 
 

@@ -27,7 +27,7 @@ class Options:
 
     scale: str = "tiny"
     seeds: int = 1  # seeds 1 to this
-    experiments: str = "*"  # pattern of names, as in conf/experiment
+    experiments: str = "*"  # patterns of names, as in conf/experiment, with spaces between them
     jobs: int | None = None  # runs at once, one thread each; null: one a core
     runs: str = "runs/reproduce"
     results: str = "results/local"
@@ -61,7 +61,8 @@ def plan(chosen: Options) -> list[Child]:
             "scale=paper: a row takes a cluster; one starts with torchrun --nnodes=4 --nproc-per-node=4 "
             "-m scripts.train experiment=NAME engine=distributed scale=paper"
         )
-    names = [name for name in choices("experiment") if fnmatch(name, chosen.experiments)]
+    patterns = chosen.experiments.split()
+    names = [name for name in choices("experiment") if any(fnmatch(name, pattern) for pattern in patterns)]
     rows = [row for name in names for row in _rows_of(name, chosen)]
     if not rows:
         there = ", ".join(choices("experiment"))

@@ -47,6 +47,12 @@ class Report:
         shared = [text for text, values in sizes if values[0] is not None and all(v == values[0] for v in values)]
         return f"{self.task}, scale {self.scale}: {', '.join(shared)}"
 
+    def further_metrics(self) -> list[str]:
+        """Metrics beside the primary one for which the task's rows have published values, such as BLEU."""
+        task = self.rows[0].first.task
+        names = dict.fromkeys(entry.metric for entry in self.published if entry.experiment and entry.task == task)
+        return [n for n in names if n != self.metric and any(n in run.metrics for row in self.rows for run in row.runs)]
+
     def header(self) -> list[str]:
         """Column names; the first column is text, the others are numbers."""
         return [
@@ -59,6 +65,7 @@ class Report:
             "training seconds",
             "difference to All-Reduce",
             "published",
+            *(title for name in self.further_metrics() for title in (name, f"{name}, published")),
         ]
 
     def cells(self) -> list[list[str]]:
@@ -73,7 +80,8 @@ class Report:
                 _number(row.interval("bytes_sent_per_step"), 2, MIB),
                 _number(row.interval("train_seconds"), 1),
                 "baseline" if row is self.base else self._difference(row),
-                _published(compare.published_value(self.published, row)),
+                _published(compare.published_value(self.published, row, self.metric)),
+                *(cell for name in self.further_metrics() for cell in self._further(row, name)),
             ]
             for row in self.rows
         ]
@@ -90,7 +98,21 @@ class Report:
         """Title, table and notes."""
         lines = [self.header(), ["---"] + ["---:"] * (len(self.header()) - 1), *self.cells()]
         table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        return f"**{self.title}**\n\n{table}\n\n" + "\n".join(f"- {note}" for note in self.notes()) + "\n"
+        notes = "\n".join(f"- {note}" for note in self.notes())
+        return f"**{self.title}**\n\n{table}\n\n{notes}\n{self._outputs()}"
+
+    def _further(self, row: Row, name: str) -> tuple[str, str]:
+        return _number(row.interval(name), 4), _published(compare.published_value(self.published, row, name))
+
+    def _outputs(self) -> str:
+        """Outputs to look at, of the first run that has some."""
+        run = next((run for row in self.rows for run in row.runs if run.outputs), None)
+        if run is None:
+            return ""
+        names = list(run.outputs[0])
+        lines = [names, ["---"] * len(names), *([output[name] for name in names] for output in run.outputs)]
+        table = "\n".join(f"| {' | '.join(text.replace('|', chr(92) + '|') for text in line)} |" for line in lines)
+        return f"\nOutputs of {run.run_id}:\n\n{table}\n"
 
     def show(self, console: Console) -> None:
         """Title, table and notes on a terminal; columns that say nothing are left out, none is ever cut."""
@@ -122,12 +144,13 @@ class Report:
                 "consensus_distance",
                 "bytes_sent_per_step",
                 "train_seconds",
+                *self.further_metrics(),
             )
         } | {"difference_to_allreduce": self.difference(row)}
         for name, found in intervals.items():
             values[name] = found.mean if found else None
             values[f"{name}_half_width"] = found.half_width if found else None
-        published = compare.published_value(self.published, row)
+        published = compare.published_value(self.published, row, self.metric)
         return values | {"published": published.value if published else None}
 
     def _difference(self, row: Row) -> str:

@@ -34,7 +34,8 @@ def make_record(row: str = "allreduce_adamw", seed: int = 1, loss: float = 5.0, 
         git_dirty=False, versions={"torch": "2.14.1"}, device="none", started_at="2026-01-01T00:00:00+00:00", steps=40,
         samples=640, train_seconds=4.0, eval_seconds=1.0, step_ms_p50=100.0, step_ms_p95=110.0, wait_ms_p50=None,
         bytes_sent_per_step=2.0 * 2**20, peak_gib=0.5, metrics={"val_loss": loss, "local_val_loss": loss + 0.01},
-        primary_metric="val_loss", best={}, consensus_distance=0.25, curve=curve, parameters_sha256=None,
+        primary_metric="val_loss", best={}, consensus_distance=0.25, curve=curve, parameters_sha256=None, notes={},
+        outputs=[],
     )  # fmt: skip
     record = replace(record, **changes)
     return replace(record, config_hash=config_hash(record.config))

@@ -153,3 +153,20 @@ def test_committed_results_are_those_of_the_committed_records(tmp_path):
     update_readme(readme, reports, tmp_path / "results" / "figures")
     assert readme.read_text() == (ROOT / "README.md").read_text()
     assert all(record.source == "measured" and not record.git_dirty for record in read_all(records))
+
+
+def test_further_published_metrics_and_outputs_are_shown(tmp_path):
+    outputs = [{"source": "a | b", "reference": "c", "translation": "d"}]
+    record = make_record(
+        "allreduce_adamw", task="wmt14_en_de", experiment="wmt14_en_de/allreduce_adam", outputs=outputs,
+        notes={"bleu": "a signature"}, metrics={"val_loss": 3.0, "bleu": 6.54321, "val_perplexity": 20.0},
+    )  # fmt: skip
+    write(record, tmp_path / "record.json")
+    (report,) = publish([tmp_path / "record.json"], tmp_path, tmp_path)
+    text = (tmp_path / f"{report.name}.md").read_text()
+    header = next(line for line in text.splitlines() if line.startswith("| run"))
+    assert header.endswith("| bleu | bleu, published |")
+    assert "| 6.5432 | 27.79 ± 0.16 |" in text
+    assert "| a \\| b | c | d |" in text
+    assert "bleu: a signature." in text
+    assert "cannot be compared with published ones" in text

@@ -73,7 +73,7 @@ def test_evaluation_does_not_depend_on_the_batches_of_decoding():
     assert results[0] == pytest.approx(results[1], rel=1e-5)
     with torch.no_grad():
         parts = [task.evaluate(model, b) for b in task.final_batches()]
-    samples = task.samples(parts)
+    samples = task.outputs(parts)
     assert len(samples) == 5
     assert samples[0]["reference"] == wmt14.help_pairs()["test"][0][1]
     assert samples[0]["source"] == wmt14.help_pairs()["test"][0][0]

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from decent_core.settings import TrainerSettings
+from decent_core.task import Task
 
 INPUTS, HIDDEN, OUTPUTS, BATCH = 5, 7, 3, 6
 
@@ -49,7 +50,7 @@ class ToyModel(nn.Module):
         return output + self.sometimes if use_sometimes else output
 
 
-class ToyTask:
+class ToyTask(Task):
     """Least squares on fixed random data, other data for each (seed, worker, step)."""
 
     name, primary_metric, lower_is_better = "toy", "val_loss", True

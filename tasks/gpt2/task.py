@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from decent_core.task import Batch
+from decent_core.task import Batch, Task
 from tasks.gpt2.model import build_gpt2
 from tasks.gpt2.prepare import prepare
 from tasks.gpt2.settings import Settings
@@ -19,7 +19,7 @@ from tasks.sampling import local_batch, positions
 Part = tuple[float, int]
 
 
-class Gpt2Task:
+class Gpt2Task(Task):
     """Next-token prediction. Batches are {"inputs", "targets"}, int64 [sequences, context]."""
 
     name = "gpt2"

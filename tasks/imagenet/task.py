@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from decent_core.task import Batch
+from decent_core.task import Batch, Task
 from tasks.imagenet.fashion import FashionImages
 from tasks.imagenet.files import FileImages
 from tasks.imagenet.images import Images, evenly_spaced
@@ -24,7 +24,7 @@ AUGMENTATION_STREAM = 1_000_004  # random numbers of the augmentation; beyond an
 Part = tuple[float, int, int, int]
 
 
-class ImageTask:
+class ImageTask(Task):
     """See `decent_core.task.Task`. A batch is {images: uint8 [B, C, H, W], labels: int64 [B]}."""
 
     name = "imagenet"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from decent_core.task import Batch
+from decent_core.task import Batch, Task
 from tasks.regression.problem import draw
 from tasks.regression.settings import Settings
 
@@ -28,7 +28,7 @@ class Point(nn.Module):
         return A.to(self.x.dtype) @ self.x - b.to(self.x.dtype)
 
 
-class RegressionTask:
+class RegressionTask(Task):
     """Batches are {"A" [M, D], "b" [M]}, the same in every step: worker i's loss is f_i itself."""
 
     name = "regression"

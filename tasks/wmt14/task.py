@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from decent_core.task import Batch
+from decent_core.task import Batch, Task
 from tasks.wmt14.batches import TokenBatches
 from tasks.wmt14.binarised import EOS, PAD
 from tasks.wmt14.clean import detokenise, join_pieces
@@ -25,7 +25,7 @@ SAMPLES = 5  # translations shown beside their references
 EFFICIENCY_STEPS = 100  # over which padding is counted
 
 
-class TranslationTask:
+class TranslationTask(Task):
     """Pairs in batches of tokens, label-smoothed cross-entropy, BLEU and METEOR of beam search on the test set."""
 
     primary_metric = "val_loss"
@@ -133,12 +133,15 @@ class TranslationTask:
         tokenised = [self._tokens(self._corpus.test.target[i][:-1].tolist()) for i in translated]
         texts, references = [self._text(line) for line in tokens], [self._reference(i) for i in translated]
         score, signature = bleu(texts, references)
-        self.notes["bleu"] = f"sacreBLEU {signature}, {self._reference_note}, {len(texts)} sentences"
-        self.notes["bleu_tokenised"] = "the same of tokenised text against tokenised references, as published by [P]"
+        self.notes = {
+            **self.notes,
+            "bleu": f"sacreBLEU {signature}, {self._reference_note}, {len(texts)} sentences",
+            "bleu_tokenised": "the same of tokenised text against tokenised references, as published by [P]",
+        }
         scores = {"bleu": score, "bleu_tokenised": bleu(tokens, tokenised)[0]}
         return scores | ({"meteor": meteor(texts, references)} if self.settings.meteor else {})
 
-    def samples(self, parts: Sequence[Any]) -> list[dict[str, str]]:
+    def outputs(self, parts: Sequence[Any]) -> list[dict[str, str]]:
         """A few test sentences: source, reference and translation; none if none was translated."""
         translated = self._translated(parts)
         chosen = [list(translated)[i] for i in spread(len(translated), SAMPLES)]
