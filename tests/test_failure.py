@@ -124,6 +124,32 @@ def test_exchange_runs_beside_the_computation():
     assert max(shares) < 0.05, shares
 
 
+def mixed_rows(rank, bucket_mib):
+    """This rank's row after the first rounds of every topology that serves 4 workers, by name."""
+    found = {}
+    for name in topology.names():
+        if name != "file":
+            graph = topology.build(name, 4, 2)
+            world = engines.distributed_world(graph, bucket_mib=bucket_mib)
+            rows = torch.arange(301.0, dtype=torch.float64)[None] * (rank + 1) ** 2
+            for step in range(min(graph.period, 4)):
+                rows = world.start_mix(rows, graph.round(step), "test").wait().clone()
+            found[name] = rows[0].numpy()
+    return found
+
+
+@pytest.mark.parametrize("bucket_mib", [25, 1e-4])
+def test_every_topology_mixes_by_its_matrix_on_real_ranks(bucket_mib):
+    """Also where workers have different numbers of neighbours, so that they receive different amounts (star, grid)."""
+    ranks = run_ranks(mixed_rows, 4, bucket_mib)
+    for name in ranks[0]:
+        graph = topology.build(name, 4, 2)
+        expected = np.arange(301.0)[None] * (np.arange(4)[:, None] + 1) ** 2
+        for step in range(min(graph.period, 4)):
+            expected = graph.matrix(step) @ expected
+        np.testing.assert_allclose([rank[name] for rank in ranks], expected, rtol=1e-13, err_msg=name)
+
+
 def awc_buffers(rank, name):
     graph = topology.build(name, 4, 2)
     world = engines.distributed_world(graph, bucket_mib=25)
@@ -131,9 +157,10 @@ def awc_buffers(rank, name):
     for step in range(graph.period):
         world.start_mix(rows, graph.round(step), "test").wait()
     exchange = world.exchange
-    return sum(b.numel() for b in (exchange.mixed, exchange.received) if b is not None) / rows.numel()
+    buffers = [*exchange.results.values(), exchange.received]
+    return sum(b.numel() for b in buffers if b is not None) / rows.numel()
 
 
-@pytest.mark.parametrize("name", ["complete", "ring", "static_exp", "aer", "one_peer_exp"])
+@pytest.mark.parametrize("name", ["complete", "ring", "static_exp", "star", "aer", "one_peer_exp"])
 def test_exchange_buffers_take_at_most_twice_the_parameters(name):
     assert max(run_ranks(awc_buffers, 4, name)) <= 2.001

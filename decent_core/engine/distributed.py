@@ -88,7 +88,7 @@ class DistributedWorld:
         """torch's own DistributedDataParallel. Buffers stay local, as they do under gossip."""
         return DistributedDataParallel(
             model,
-            broadcast_buffers=False,
+            forward_sync_buffers=False,
             gradient_as_bucket_view=True,
             bucket_cap_mb=self.settings.bucket_mib,
             find_unused_parameters=self.settings.find_unused_parameters,

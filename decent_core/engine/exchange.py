@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from decent_core.engine.virtual import Done
-from decent_core.topology import GroupPlan, GroupRound, PeerPlan, Round, Topology
+from decent_core.topology import GroupPlan, GroupRound, PeerPlan, PeerRound, Round, Topology
 
 if TYPE_CHECKING:
     from decent_core.engine.distributed import DistributedWorld
@@ -52,21 +52,24 @@ class Exchange:
         if row.numel() not in self.results:
             self.results[row.numel()] = torch.empty_like(row)
         mixed = self.results[row.numel()]
+        # The most neighbours that any worker has: both ends of a message must cut the row into the same pieces.
+        degree = round_.sources.shape[1] - 1 if isinstance(round_, PeerRound) else 1
+        work = (row, mixed, plan, degree, what)
         if self.thread is not None:
-            return InFlight(mixed[None], self.thread.submit(self._carry_out, row, mixed, plan, what), lambda: None)
+            return InFlight(mixed[None], self.thread.submit(self._carry_out, *work), lambda: None)
         current, stream = torch.accelerator.current_stream(), self.stream
         assert stream is not None
         stream.wait_stream(current)
         with stream:
-            self._carry_out(row, mixed, plan, what)
+            self._carry_out(*work)
         return InFlight(mixed[None], None, lambda: current.wait_stream(stream))
 
-    def _carry_out(self, row: Tensor, result: Tensor, plan: GroupPlan | PeerPlan, what: str) -> None:
+    def _carry_out(self, row: Tensor, result: Tensor, plan: GroupPlan | PeerPlan, degree: int, what: str) -> None:
         if isinstance(plan, PeerPlan):
-            self._combine_peers(row, result, plan, what)
+            self._combine_peers(row, result, plan, degree, what)
         elif len(plan.members) == 2:
             peer = plan.members[plan.members[0] == self.world.rank]
-            self._combine_peers(row, result, PeerPlan(0.5, ((peer, 0.5),), (peer,)), what)
+            self._combine_peers(row, result, PeerPlan(0.5, ((peer, 0.5),), (peer,)), degree, what)
         else:
             self._average_group(row, result, plan, what)
 
@@ -77,10 +80,9 @@ class Exchange:
                 dist.all_reduce(bucket, group=self.groups[plan.members])
         result.div_(len(plan.members))
 
-    def _combine_peers(self, row: Tensor, result: Tensor, plan: PeerPlan, what: str) -> None:
-        """result <- w_self row + sum over in-neighbours of weight x received, bucket by bucket."""
-        degree = max(1, len(plan.receives))
-        elements = min(self._bucket_elements(row), -(-row.numel() // degree))
+    def _combine_peers(self, row: Tensor, result: Tensor, plan: PeerPlan, degree: int, what: str) -> None:
+        """result <- w_self row + sum over in-neighbours of weight x received, in pieces that bound what is received."""
+        elements = min(self._bucket_elements(row), -(-row.numel() // max(1, degree)))
         if self.received is None or self.received.numel() < degree * elements:
             self.received = torch.empty(degree * elements, dtype=row.dtype, device=row.device)
         ranks = sorted({self.world.rank, *plan.sends, *(peer for peer, _ in plan.receives)})
