@@ -17,14 +17,16 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 pyth
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: .venv/.installed ## install the locked dependencies into .venv
+setup: .venv/.installed data/wordnet-3.0 ## install the locked dependencies into .venv
 
 .venv/.installed: requirements.lock
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; name it: make PYTHON=/path/to/python" >&2; exit 1; }
 	"$(PYTHON)" -m venv .venv
 	$(BIN)/python -m pip install --disable-pip-version-check --requirement requirements.lock
-	@$(BIN)/python -m scripts.wordnet || echo "Everything but the METEOR score of translations works without it." >&2
 	@touch $@
+
+data/wordnet-3.0: | .venv/.installed
+	@$(BIN)/python -m scripts.wordnet || echo "Everything but the METEOR score of translations works without it." >&2
 
 setup-fairseq: .venv/.fairseq ## also build fairseq, for task.model=fairseq_transformer (needs a C++ compiler)
 

@@ -2,18 +2,16 @@
 
 import fcntl
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from decent_core.record import MetricsLog, read
 from scripts.children_display import Display
+from scripts.processes import stop_all, stop_signals_interrupt
 
 POLL_SECONDS = 0.2
 STOP_SECONDS = 60  # for a stopped run to write its checkpoint
@@ -94,7 +92,7 @@ def run_children(children: Sequence[Child], jobs: int) -> list[Child]:
     running: dict[Child, subprocess.Popen] = {}
     failed: list[Child] = []
     done = {child.name: child.steps_done() for child in children}
-    with _stop_signals_interrupt(), Display({child.name: child.steps for child in children}, done) as display:
+    with stop_signals_interrupt(), Display({child.name: child.steps for child in children}, done) as display:
         try:
             while waiting or running:
                 for child in [child for child, process in running.items() if process.poll() is not None]:
@@ -116,31 +114,8 @@ def run_children(children: Sequence[Child], jobs: int) -> list[Child]:
 
 
 def _stop(processes: Sequence[subprocess.Popen], display: Display) -> None:
-    """Ask for checkpoints, then wait; what does not end in time is killed."""
+    """Ask for checkpoints, then wait."""
     alive = [process for process in processes if process.poll() is None]
     if alive:
         display.say(f"stopping {len(alive)} runs; they save a checkpoint, and the next start continues from it")
-    for process in alive:
-        process.terminate()
-    deadline = time.monotonic() + STOP_SECONDS
-    for process in alive:
-        try:
-            process.wait(max(0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-@contextmanager
-def _stop_signals_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the block as Ctrl-C does."""
-
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    stop_all(alive, STOP_SECONDS)

@@ -23,7 +23,8 @@ from decent_core.runtime.predict import Measured, Step, predict_allreduce, predi
 from decent_core.topology import build
 from scripts.cli import options, run_main
 from scripts.namespaces import RATE, check_possible, hosts
-from scripts.netlab import run_workers, stop_signals_interrupt
+from scripts.netlab import run_workers
+from scripts.processes import stop_signals_interrupt
 
 CELLS = {
     ("allreduce", "complete"): "All-Reduce (DDP)",

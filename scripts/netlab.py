@@ -15,13 +15,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from scripts.cli import options, run_main
 from scripts.namespaces import DEVICE, MOST_HOSTS, RATE, address, check_possible, hosts
+from scripts.processes import stop_all, stop_signals_interrupt
 
 PORT = 29500
 POLL_SECONDS = 0.1
@@ -77,7 +76,7 @@ def run_workers(names: Sequence[str], local_size: int, command: Sequence[str]) -
                 return 0
             time.sleep(POLL_SECONDS)
     finally:
-        _stop(processes)
+        stop_all(processes, STOP_SECONDS)
 
 
 def _start(host: str, rank: int, size: int, local_size: int, command: Sequence[str]) -> subprocess.Popen:
@@ -107,34 +106,6 @@ def _start(host: str, rank: int, size: int, local_size: int, command: Sequence[s
 def _die_with_parent() -> None:
     """The kernel kills this process when the lab is gone, even if that was killed itself."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _stop(processes: Sequence[subprocess.Popen]) -> None:
-    alive = [process for process in processes if process.poll() is None]
-    for process in alive:
-        process.terminate()
-    deadline = time.monotonic() + STOP_SECONDS
-    for process in alive:
-        try:
-            process.wait(max(0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-@contextmanager
-def stop_signals_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the block as Ctrl-C does."""
-
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -1,10 +1,8 @@
 """Writes the token files of a configuration, and continues where a killed run stopped."""
 
-import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from tasks.gpt2.settings import Settings
 from tasks.gpt2.source import Embedded, Source, open_source
 from tasks.gpt2.tokens import identity, read_manifest, token_folder
 from tasks.gpt2.writer import TokenWriter
+from tasks.preparing import alone
 
 CHECKPOINT_SECONDS = 5.0
 
@@ -31,7 +30,7 @@ def prepare(settings: Settings, progress: Progress, processes: int | None = None
     """
     folder = token_folder(settings)
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
+    with alone(folder):
         manifest = read_manifest(folder)
         if manifest is None or not manifest["complete"]:
             cores = _cores() if processes is None else processes
@@ -104,14 +103,3 @@ def _check_count(settings: Settings, source: Source, writer: TokenWriter) -> Non
 def _cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Processes that start together take turns; all but the first find the files complete."""
-    with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        except OSError as error:
-            raise ValueError(f"Files in {folder} can't be locked ({error}): choose another task.data_dir.") from error
-        yield

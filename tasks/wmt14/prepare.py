@@ -1,9 +1,7 @@
 """Parallel text -> tokenised text -> joint BPE -> token files in fairseq's format; continues where it was killed."""
 
-import fcntl
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tasks.preparing import alone
 from tasks.wmt14.binarised import token_type, write_index
 from tasks.wmt14.bpe import Bpe, learn_bpe, load_bpe
 from tasks.wmt14.clean import clean
@@ -33,7 +32,7 @@ def prepare(settings: Settings, progress: Progress, processes: int | None = None
         return f"{settings.dataset} is binarised by fairseq and is read as it is."
     folder = prepared_folder(settings)
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
+    with alone(folder):
         manifest = read_manifest(folder)
         if manifest is None or manifest["phase"] != "complete":
             manifest = _Preparation(settings, folder, manifest, progress, processes or cores()).run()
@@ -188,14 +187,3 @@ def _pieces(path: Path, first: int) -> Iterator[list[str]]:
         lines = islice((line.rstrip("\n") for line in file), first, None)
         while piece := list(islice(lines, PIECE)):
             yield piece
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Processes that start together take turns; all but the first find the files complete."""
-    with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        except OSError as error:
-            raise ValueError(f"Files in {folder} can't be locked ({error}): choose another task.data_dir.") from error
-        yield
