@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from decent_core import topology
-from decent_core.engine.distributed import ExchangeError
+from decent_core.engine.place import ExchangeError
 from tests import engines
 from tests.ranks import run_ranks, start_ranks
 from tests.toy import ToyTask

@@ -1,8 +1,6 @@
 """One process a worker, over torch.distributed: rounds become group averages and point-to-point exchanges."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from datetime import timedelta
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,16 +9,13 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from decent_core.engine.exchange import Exchange, InFlight
+from decent_core.engine.place import Place
 from decent_core.engine.virtual import Done
 from decent_core.settings import DistributedSettings
 from decent_core.topology import Round, Topology
 
 
-class ExchangeError(RuntimeError):
-    """A peer did not answer in time, or a connection broke; the message names the operation and the ranks."""
-
-
-class DistributedWorld:
+class DistributedWorld(Place):
     """This process's place among `size` workers.
 
     Pairs and weighted peers use point-to-point messages on the default group; groups of three and more use one process
@@ -29,26 +24,10 @@ class DistributedWorld:
     """
 
     def __init__(self, settings: DistributedSettings, topology: Topology | None, device: torch.device):
-        self.settings, self.device = settings, device
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        super().__init__(settings, device)
         self.processes = self.size
         self.local_workers: Sequence[int] = [self.rank]
-        self.timeout = timedelta(seconds=settings.timeout_seconds)
         self.exchange = Exchange(self, topology)
-
-    @contextmanager
-    def named(self, operation: str, ranks: Sequence[int]) -> Iterator[None]:
-        """Turn a communication failure inside into an `ExchangeError` that says what it was and who took part."""
-        try:
-            yield
-        except RuntimeError as error:
-            if isinstance(error, ExchangeError) or not _is_communication_failure(error):
-                raise
-            reason = str(error).splitlines()[0]
-            raise ExchangeError(
-                f"{operation} between ranks {list(ranks)} did not complete on rank {self.rank}"
-                f" (time-out {self.settings.timeout_seconds:g} s): {reason}"
-            ) from error
 
     @property
     def everyone(self) -> range:
@@ -96,8 +75,3 @@ class DistributedWorld:
 
     def average_gradients(self, gradients: list[list[Tensor | None]]) -> None:
         """The reducer of DistributedDataParallel has done it in the backward pass."""
-
-
-def _is_communication_failure(error: RuntimeError) -> bool:
-    text = str(error).lower()
-    return isinstance(error, dist.DistError) or any(word in text for word in ("gloo", "nccl", "timed out", "timeout"))

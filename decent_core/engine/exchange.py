@@ -2,17 +2,14 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from decent_core.engine.place import Place
 from decent_core.engine.virtual import Done
 from decent_core.topology import GroupPlan, GroupRound, PeerPlan, PeerRound, Round, Topology
-
-if TYPE_CHECKING:
-    from decent_core.engine.distributed import DistributedWorld
 
 
 class InFlight:
@@ -35,17 +32,17 @@ class Exchange:
     for the mixed row and at most D for what is being received, both kept from step to step. One exchange at a time.
     """
 
-    def __init__(self, world: "DistributedWorld", topology: Topology | None):
-        self.world = world
-        self.groups = _create_groups(topology, world) if topology is not None else {}
-        self.on_cpu = world.device.type == "cpu"
+    def __init__(self, place: Place, topology: Topology | None):
+        self.place = place
+        self.groups = _create_groups(topology, place) if topology is not None else {}
+        self.on_cpu = place.device.type == "cpu"
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="exchange") if self.on_cpu else None
-        self.stream = None if self.on_cpu else torch.Stream(device=world.device)
+        self.stream = None if self.on_cpu else torch.Stream(device=place.device)
         self.results: dict[int, Tensor] = {}  # by the length of the row
         self.received: Tensor | None = None
 
     def start(self, rows: Tensor, round_: Round, what: str) -> Done | InFlight:
-        plan = round_.plan(self.world.rank)
+        plan = round_.plan(self.place.rank)
         if isinstance(plan, GroupPlan) and len(plan.members) == 1:
             return Done(rows)
         row = rows[0]
@@ -68,14 +65,14 @@ class Exchange:
         if isinstance(plan, PeerPlan):
             self._combine_peers(row, result, plan, degree, what)
         elif len(plan.members) == 2:
-            peer = plan.members[plan.members[0] == self.world.rank]
+            peer = plan.members[plan.members[0] == self.place.rank]
             self._combine_peers(row, result, PeerPlan(0.5, ((peer, 0.5),), (peer,)), degree, what)
         else:
             self._average_group(row, result, plan, what)
 
     def _average_group(self, row: Tensor, result: Tensor, plan: GroupPlan, what: str) -> None:
         result.copy_(row)
-        with self.world.named(f"{what}: group average", plan.members):
+        with self.place.named(f"{what}: group average", plan.members):
             for bucket in result.split(self._bucket_elements(row)):
                 dist.all_reduce(bucket, group=self.groups[plan.members])
         result.div_(len(plan.members))
@@ -85,8 +82,8 @@ class Exchange:
         elements = min(self._bucket_elements(row), -(-row.numel() // max(1, degree)))
         if self.received is None or self.received.numel() < degree * elements:
             self.received = torch.empty(degree * elements, dtype=row.dtype, device=row.device)
-        ranks = sorted({self.world.rank, *plan.sends, *(peer for peer, _ in plan.receives)})
-        with self.world.named(f"{what}: exchange with peers", ranks):
+        ranks = sorted({self.place.rank, *plan.sends, *(peer for peer, _ in plan.receives)})
+        with self.place.named(f"{what}: exchange with peers", ranks):
             for own, mixed in zip(row.split(elements), result.split(elements), strict=True):
                 arrived = [self.received[k * elements :][: own.numel()] for k in range(len(plan.receives))]
                 operations = [dist.P2POp(dist.isend, own, peer) for peer in plan.sends]
@@ -95,15 +92,15 @@ class Exchange:
                 works = dist.batch_isend_irecv(operations) if operations else []
                 torch.mul(own, plan.self_weight, out=mixed)
                 for work in works:
-                    work.wait(self.world.timeout) if self.on_cpu else work.wait()
+                    work.wait(self.place.timeout) if self.on_cpu else work.wait()
                 for tensor, (_, weight) in zip(arrived, plan.receives, strict=True):
                     mixed.add_(tensor, alpha=weight)
 
     def _bucket_elements(self, row: Tensor) -> int:
-        return max(1, int(self.world.settings.bucket_mib * 2**20) // row.element_size())
+        return max(1, int(self.place.settings.bucket_mib * 2**20) // row.element_size())
 
 
-def _create_groups(topology: Topology, world: "DistributedWorld") -> dict[tuple[int, ...], dist.ProcessGroup | None]:
+def _create_groups(topology: Topology, place: Place) -> dict[tuple[int, ...], dist.ProcessGroup | None]:
     """A process group for each set of three or more workers that the topology averages; the default one for all."""
     groups: dict[tuple[int, ...], dist.ProcessGroup | None] = {}
     for step in range(topology.period):
@@ -111,10 +108,10 @@ def _create_groups(topology: Topology, world: "DistributedWorld") -> dict[tuple[
         for array in round_.groups if isinstance(round_, GroupRound) else ():
             for members in map(tuple, array.tolist() if array.shape[1] > 2 else ()):
                 if members not in groups:
-                    groups[members] = None if len(members) == world.size else _new_group(members, world)
+                    groups[members] = None if len(members) == place.size else _new_group(members, place)
     return groups
 
 
-def _new_group(members: tuple[int, ...], world: "DistributedWorld") -> dist.ProcessGroup | None:
-    group = dist.new_group(list(members), timeout=world.timeout)
+def _new_group(members: tuple[int, ...], place: Place) -> dist.ProcessGroup | None:
+    group = dist.new_group(list(members), timeout=place.timeout)
     return group if isinstance(group, dist.ProcessGroup) else None  # ranks outside get a placeholder
