@@ -66,6 +66,7 @@ class Trainer:
         self.evaluator = Evaluator(task, engine, settings)
         self.progress = Progress()
         self.device = engine.x.device
+        self.local = len(engine.world.local_workers)
 
     def restore(self, state: dict) -> None:
         """Continue from what a checkpoint holds."""
@@ -135,7 +136,7 @@ class Trainer:
         self._read()
         progress, world = self.progress, self.engine.world
         own, progress.unread = progress.unread, []
-        processes = world.gather([own] * len(world.local_workers), "logging")[:: len(world.local_workers)]
+        processes = world.gather([own] * self.local, "logging")[:: self.local]
         by_step = list(zip(*processes, strict=True))
         losses = [_mean([loss for part in step for loss in part[0]]) for step in by_step]
         step_ms = [max(part[1] for part in step) for step in by_step]
@@ -179,13 +180,19 @@ class Trainer:
         distance = consensus_distance(self.engine)
         self._count_evaluation(start)
         done, progress = self.engine.step, self.progress
-        values = {**metrics, "consensus_distance": distance}
-        progress.curve.append({"step": done, "seconds": progress.train_seconds, "values": values})
+        values, seconds = {**metrics, "consensus_distance": distance}, self._seconds_so_far()
+        progress.curve.append({"step": done, "seconds": seconds, "values": values})
         name, sign = self.task.primary_metric, 1 if self.task.lower_is_better else -1
         if not progress.best or sign * metrics[name] < sign * progress.best["metrics"][name]:
             progress.best = {"step": done, "metrics": metrics}
-        self.log({"kind": "eval", "step": done, **values, "train_seconds": progress.train_seconds})
+        self.log({"kind": "eval", "step": done, **values, "train_seconds": seconds})
         return distance
+
+    def _seconds_so_far(self) -> float:
+        """Training seconds of the slowest rank, with the steps since the last log line."""
+        self._read()
+        unread = sum(time for _, time, *_ in self.progress.unread) / 1000
+        return self.progress.train_seconds + max(self.engine.world.gather([unread] * self.local, "clocks"))
 
     def _count_evaluation(self, start: Mark) -> None:
         self.engine.clock.settle()

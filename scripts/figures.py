@@ -1,6 +1,7 @@
 """Curves of training runs as PNG, from records."""
 
 import io
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,13 @@ def draw_curves(rows: Sequence[Row], path: Path, title: str, metric_label: str) 
     rows = [row for row in rows if row.runs and all(run.curve for run in row.runs)]
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.6), sharey=True, layout="constrained")
     colours = _assign(((row.first.method, row.first.topology) for row in rows), COLOURS)
-    dashes = _assign((row.first.optimizer for row in rows), DASHES)
+    dashes = _assign((_optimizer(row) for row in rows), DASHES)
     for panel, (axis, label) in zip(panels, AXES, strict=True):
         for row in rows:
             x, values = _curve(row, axis)
             look = {
                 "color": colours[row.first.method, row.first.topology],
-                "linestyle": dashes[row.first.optimizer],
+                "linestyle": dashes[_optimizer(row)],
             }
             panel.plot(x, values.mean(axis=0), label=row.label, linewidth=1.8, **look)
             if len(values) > 1:
@@ -65,6 +66,11 @@ def _curve(row: Row, axis: str) -> tuple[np.ndarray, np.ndarray]:
     x = np.mean([[points[step][axis] for step in steps] for points in by_step], axis=0)
     values = [[points[step]["values"][metric] for step in steps] for points in by_step]
     return x, np.array(values, dtype=float)
+
+
+def _optimizer(row: Row) -> str:
+    """The optimizer with all its settings: SGD with and without momentum are two."""
+    return json.dumps(row.first.config["optimizer"], sort_keys=True)
 
 
 def _zoom(panel: Any, rows: Sequence[Row]) -> None:

@@ -228,6 +228,8 @@ def test_log_lines_and_curve(tmp_path):
     assert [point["step"] for point in curve] == [8, 16, 20]
     assert len(trainer.progress.step_ms) == 20
     assert sum(trainer.progress.step_ms) == pytest.approx(1000 * trainer.progress.train_seconds)
+    passed = [sum(trainer.progress.step_ms[: point["step"]]) / 1000 for point in curve]
+    assert [point["seconds"] for point in curve] == pytest.approx(passed), "also between two log lines"
     assert outcome.metrics["val_loss"] == curve[-1]["values"]["val_loss"]
     assert trainer.progress.best["metrics"]["val_loss"] == min(point["values"]["val_loss"] for point in curve)
 
