@@ -86,6 +86,14 @@ def _parsed(text: str) -> object:
     return values["value"]
 
 
+def explained(arguments: Sequence[str], usage: str | None) -> bool:
+    """Whether the user only wanted to know what a script without options does; it has been printed then."""
+    if "--help" not in arguments and "-h" not in arguments:
+        return False
+    print((usage or "").strip())
+    return True
+
+
 def _raised_by_us(error: BaseException) -> bool:
     frames = traceback.extract_tb(error.__traceback__)
     path = Path(frames[-1].filename)

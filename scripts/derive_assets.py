@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from scripts.cli import run_main
+from scripts.cli import explained, run_main
 from tasks.assets import derive_help, derive_images, derive_text
 
 #: asset -> the function that writes it
@@ -19,6 +19,8 @@ ASSETS: dict[str, Callable[[], Path]] = {
 
 def main(names: list[str]) -> None:
     """Writes the assets anew; the same bytes as before unless their source or its derivation changed."""
+    if explained(names, f"{__doc__}\n\nNames: {', '.join(ASSETS)}"):
+        return
     for name in names:
         if name not in ASSETS:
             raise ValueError(f"{name}: no such asset; choose from {', '.join(ASSETS)}")

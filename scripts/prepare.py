@@ -26,7 +26,7 @@ class Display:
         self._bar: Progress | None = None
 
     def __call__(self, done: int, total: int) -> None:
-        """Show that `done` of `total` documents are prepared."""
+        """Show that `done` of `total` parts (documents, pairs, files) are prepared."""
         if self._left is None:
             self._left = TimeLeft(done)
             self._start_bar(done, total)
@@ -34,7 +34,7 @@ class Display:
             self._bar.update(self._row, completed=done)
         elif done == total or time.monotonic() >= self._next_line:
             left = readable(self._left.seconds(done, total))
-            print(f"{done:,}/{total:,} documents  left {left}", file=sys.stderr, flush=True)
+            print(f"{done:,}/{total:,} done  left {left}", file=sys.stderr, flush=True)
             self._next_line = time.monotonic() + LINE_SECONDS
 
     def close(self) -> None:
@@ -44,7 +44,7 @@ class Display:
 
     def _start_bar(self, done: int, total: int) -> None:
         if sys.stderr.isatty():
-            columns = [BarColumn(), MofNCompleteColumn(), TextColumn("documents"), TimeElapsedColumn()]
+            columns = [BarColumn(), MofNCompleteColumn(), TextColumn("parts"), TimeElapsedColumn()]
             self._bar = Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True))
             self._row = self._bar.add_task("", total=total, completed=done)
             self._bar.start()
@@ -52,8 +52,12 @@ class Display:
 
 def main(arguments: list[str]) -> None:
     """Prepare what the configuration's task needs and say what is there."""
-    from scripts.config import load  # not at the top: each tokenising process imports this file, and would import torch
+    # not at the top: each tokenising process imports this file, and would import torch
+    from scripts.config import load
+    from scripts.help import wanted_help
 
+    if wanted_help(arguments, __doc__):
+        return
     settings = load(arguments).task
     display = Display()
     try:

@@ -1,3 +1,4 @@
+import importlib
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -94,3 +95,20 @@ def test_options_help_lists_keys_and_defaults(capsys):
     shown = capsys.readouterr().out
     assert shown.startswith("How to use it.")
     assert "  count=3\n  rate=null\n" in shown
+
+
+def entry_points() -> list[str]:
+    """The scripts that a user runs."""
+    found = (path.stem for path in (ROOT / "scripts").glob("*.py") if "run_main(main)" in path.read_text())
+    return sorted(name for name in found if not name.endswith("_worker"))
+
+
+@pytest.mark.parametrize("name", entry_points())
+def test_every_script_explains_itself(name, capsys):
+    main = importlib.import_module(f"scripts.{name}").main
+    try:
+        status = main(["--help"])
+    except SystemExit as stopped:
+        status = stopped.code
+    assert not status
+    assert f"-m scripts.{name}" in capsys.readouterr().out

@@ -283,4 +283,4 @@ def test_command_prepares_and_reports(tmp_path, parquet):
     assert done.returncode == 0, done.stderr
     assert f"{DOCUMENTS:,} documents" in done.stdout
     assert "tokens/s a core" in done.stdout
-    assert f"{DOCUMENTS:,}/{DOCUMENTS:,} documents  left 0:00" in done.stderr
+    assert f"{DOCUMENTS:,}/{DOCUMENTS:,} done  left 0:00" in done.stderr
