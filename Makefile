@@ -4,8 +4,8 @@ SCALE ?= tiny
 SEEDS ?= 1
 # What make reproduce runs: patterns of names in conf/experiment. At tiny some minutes' worth; ROWS='*' runs all.
 ROWS ?= $(or $(ROWS_$(SCALE)),*)
-ROWS_tiny := gpt2/* imagenet/* regression/* wmt14_en_de/allreduce_adam wmt14_en_de/accum_adam_aer \
-	wmt14_en_de/dadam_aer wmt14_en_fr/allreduce_adam wmt14_en_fr/accum_adam_aer
+ROWS_tiny := gpt2/* imagenet/* regression/* \
+	$(foreach pair,wmt14_en_de wmt14_en_fr,$(pair)/allreduce_adam $(pair)/accum_adam_aer)
 BIN := .venv/bin
 # The first Python on the path that is new enough; looked for only when the environment is made.
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
