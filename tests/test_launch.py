@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +11,11 @@ import torch
 
 from decent_core.engine.launch import Launch, choose_device, find_launch
 from decent_core.record import read
+from tests import needs
 
 ROOT = Path(__file__).resolve().parent.parent
 MEET = """
 import json, sys, torch, torch.distributed as dist
-from decent_core.record import read
 from decent_core.engine.launch import find_launch, join, workers_per_node
 launch = find_launch()
 join(launch, torch.device("cpu"), 60)
@@ -53,7 +52,7 @@ def test_torchrun(tmp_path):
     assert started_by(command, PYTHONPATH=str(ROOT)) == ["torchrun", 3, 3.0, [3]]
 
 
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun is not installed; CI installs it")
+@needs.mpirun
 def test_mpirun():
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", sys.executable, "-c", MEET]
     assert started_by(command) == ["mpirun (Open MPI)", 3, 3.0, [3]]
@@ -68,14 +67,14 @@ def slurm(tmp_path):
     subprocess.run(["bash", str(script), "down", str(tmp_path)], check=True, timeout=60)
 
 
-@pytest.mark.skipif(shutil.which("slurmctld") is None or os.geteuid() != 0, reason="needs root and Slurm; CI has both")
+@needs.slurm
 def test_srun_over_two_nodes(slurm):
     """Plain srun: no LOCAL_WORLD_SIZE, no rendezvous; both nodes are this host, so the address is given."""
     command = ["srun", "-N2", "-n4", "--overcommit", sys.executable, "-c", MEET]
     assert started_by(command, MASTER_ADDR="127.0.0.1", **slurm) == ["srun", 4, 6.0, [2, 2]]
 
 
-@pytest.mark.skipif(shutil.which("slurmctld") is None or os.geteuid() != 0, reason="needs root and Slurm; CI has both")
+@needs.slurm
 def test_job_script_trains_over_two_nodes(slurm, tmp_path):
     """The job script as a user submits it; the nodes are this host, and their names have no addresses here."""
     shape = ["scale=smoke", "method=awc", "topology=ring", f"out={tmp_path}/run"]

@@ -10,6 +10,7 @@ import pytest
 
 from scripts.netbench import CELLS, Options
 from scripts.netbench_picture import megabits
+from tests import needs
 
 ROOT = Path(__file__).parents[1]
 COMPUTE_MS, BUCKET_KIB = 30.0, 256
@@ -17,6 +18,7 @@ COMPUTE_MS, BUCKET_KIB = 30.0, 256
 MESSAGE_MS = BUCKET_KIB * 8.192 / 20
 
 
+@needs.namespaces
 def test_all_cells_are_measured_and_predicted(tmp_path):
     settings = ["workers=2", "nodes=2", "rates=[20mbit]", "forward_ms=10", "backward_ms=20", f"bucket_kib={BUCKET_KIB}"]
     command = [sys.executable, "-m", "scripts.netbench", *settings, "steps=2", "repeats=1", f"out={tmp_path}/n.png"]

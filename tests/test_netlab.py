@@ -12,6 +12,7 @@ import pytest
 
 from decent_core.record import read
 from scripts.namespaces import PREFIX, remove_leftovers
+from tests import needs
 
 ROOT = Path(__file__).parents[1]
 RATE_MBIT, SENT = 40, 4_000_000
@@ -51,6 +52,7 @@ def labs():
     return [line for line in listed.splitlines() if line.startswith(PREFIX)]
 
 
+@needs.namespaces
 def test_a_link_has_its_rate_and_the_lab_goes_away():
     done = lab("workers=2", f"rate={RATE_MBIT}mbit", "--", "python", "-c", TRANSFER, str(SENT))
     assert (done.returncode, done.stderr) == (0, "")
@@ -58,12 +60,14 @@ def test_a_link_has_its_rate_and_the_lab_goes_away():
     assert labs() == []
 
 
+@needs.namespaces
 def test_inside_a_node_nothing_is_limited():
     done = lab("workers=2", "nodes=1", "rate=1mbit", "--", "python", "-c", TRANSFER, str(SENT))
     assert (done.returncode, done.stderr) == (0, "")
     assert float(done.stdout) > 100
 
 
+@needs.namespaces
 def test_a_training_run_finds_its_nodes(tmp_path):
     training = ["scripts.train", "task=gpt2", "scale=smoke", "engine=distributed", "method=awc", "topology=aer"]
     done = lab("workers=4", "nodes=2", "rate=500mbit", "--", "python", "-m", *training, f"out={tmp_path}")
@@ -72,6 +76,7 @@ def test_a_training_run_finds_its_nodes(tmp_path):
     assert (record.status, record.world_size, record.local_size) == ("ok", 4, 2)
 
 
+@needs.namespaces
 def test_a_failing_worker_ends_the_lab_with_its_status():
     script = "import os, sys, time; sys.exit(7) if os.environ['RANK'] == '1' else time.sleep(60)"
     start = time.monotonic()
@@ -105,6 +110,7 @@ def wait_until_gone(pids):
         time.sleep(0.1)
 
 
+@needs.namespaces
 def test_a_stopped_lab_cleans_up(tmp_path):
     process, pids = started(tmp_path)
     process.send_signal(signal.SIGTERM)
@@ -113,6 +119,7 @@ def test_a_stopped_lab_cleans_up(tmp_path):
     assert labs() == []
 
 
+@needs.namespaces
 def test_what_a_killed_lab_leaves_is_removed_by_the_next(tmp_path):
     process, pids = started(tmp_path)
     process.kill()
@@ -138,6 +145,7 @@ def test_mistakes_are_answered_with_one_message(arguments, says):
     assert len(done.stderr.splitlines()) == 1
 
 
+@needs.root
 @pytest.mark.parametrize(
     ("user", "path", "says"), [(65534, os.environ["PATH"], "root"), (0, "/nonexistent", "iproute2")]
 )

@@ -6,7 +6,7 @@ import torch
 
 from decent_core import topology
 from decent_core.engine.virtual import VirtualWorld
-from tests import engines, wmt14
+from tests import engines, needs, wmt14
 from tests.ranks import run_ranks
 
 WORLD = 4
@@ -58,6 +58,7 @@ def test_run_killed_within_an_epoch_continues_exactly(tmp_path):
     assert resumed == metrics
 
 
+@needs.fairseq
 def test_fairseqs_model_trains_on_the_engine(tmp_path):
     metrics, rows, _ = train(VirtualWorld(WORLD), tmp_path, wmt14.places(), model="fairseq_transformer", steps=3)
     assert rows.shape[0] == WORLD

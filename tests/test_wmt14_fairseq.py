@@ -11,7 +11,9 @@ from tasks.wmt14.binarised import PAD
 from tasks.wmt14.fairseq_model import FairseqTransformer, from_fairseq, to_fairseq
 from tasks.wmt14.files import prepared_folder
 from tasks.wmt14.model import MarianDecoding, MarianTransformer
-from tests import wmt14
+from tests import needs, wmt14
+
+pytestmark = needs.fairseq
 
 
 @pytest.fixture(scope="module")

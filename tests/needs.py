@@ -1,0 +1,19 @@
+"""What some tests need beyond `make setup`. CI installs all of it: there they run, or fail, and are never skipped."""
+
+import importlib.util
+import os
+import shutil
+
+import pytest
+
+
+def _needs(there: bool, what: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(not there and os.environ.get("CI") != "true", reason=f"needs {what}")
+
+
+ROOT_USER = hasattr(os, "geteuid") and os.geteuid() == 0
+mpirun = _needs(shutil.which("mpirun") is not None, "mpirun")
+slurm = _needs(ROOT_USER and shutil.which("slurmctld") is not None, "root and Slurm (slurm-wlm, munge)")
+namespaces = _needs(ROOT_USER and shutil.which("ip") is not None, "root and iproute2")
+root = _needs(ROOT_USER, "root")
+fairseq = _needs(importlib.util.find_spec("fairseq") is not None, "make setup-fairseq")
