@@ -10,7 +10,7 @@ from torch import nn
 from decent_core.engine.averaging import averaged
 from decent_core.engine.engine import Engine
 from decent_core.settings import TrainerSettings
-from decent_core.task import Batch, Task
+from decent_core.task import Batch, Task, to_device
 
 RECOMPUTE_STEPS = 10  # training steps' worth of batches from which BN statistics are made anew
 
@@ -65,11 +65,10 @@ class Evaluator:
         return local | {f"own_shard_{name}": value for name, value in self.task.summarise(shards).items()}
 
     def _part(self, model: nn.Module, batch: Batch) -> Any:
-        device = self.engine.x.device
         model.eval()
         try:
             with self.engine.autocast():
-                return self.task.evaluate(model, {name: t.to(device) for name, t in batch.items()})
+                return self.task.evaluate(model, to_device(batch, self.engine.x.device))
         finally:
             model.train()
 
@@ -77,5 +76,4 @@ class Evaluator:
         """Forward passes over the batches of the first steps, the same on every rank."""
         for step in range(RECOMPUTE_STEPS):
             for worker in range(self.engine.world.size):
-                batch = self.task.batch(step, worker)
-                self.task.loss_sum(model, {name: t.to(self.engine.x.device) for name, t in batch.items()})
+                self.task.loss_sum(model, to_device(self.task.batch(step, worker), self.engine.x.device))

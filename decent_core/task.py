@@ -4,9 +4,15 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
 
 Batch = Mapping[str, Tensor]
+
+
+def to_device(batch: Batch, device: torch.device) -> Batch:
+    """The batch's tensors on the device."""
+    return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
 
 
 class Task(Protocol):

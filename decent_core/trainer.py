@@ -16,7 +16,7 @@ from decent_core.engine.timing import Mark
 from decent_core.evaluation import Evaluator
 from decent_core.settings import TrainerSettings
 from decent_core.signals import StopRequest
-from decent_core.task import Task
+from decent_core.task import Task, to_device
 
 
 @dataclass
@@ -222,8 +222,3 @@ def _due(step: int, every: int) -> bool:
 
 def _mean(values: list[float]) -> float:
     return sum(values) / len(values)  # not fmean, which refuses infinities of both signs
-
-
-def to_device(batch: Any, device: torch.device) -> dict[str, Tensor]:
-    """The batch's tensors on the device."""
-    return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
