@@ -4,7 +4,7 @@ SCALE ?= tiny
 SEEDS ?= 1
 # What make reproduce runs: patterns of names in conf/experiment. At tiny some minutes' worth; ROWS='*' runs all.
 ROWS ?= $(or $(ROWS_$(SCALE)),*)
-ROWS_tiny := gpt2/* imagenet/* regression/* \
+ROWS_tiny := p/gpt2/* p/table3/* l/figure2/* \
 	$(foreach pair,wmt14_en_de wmt14_en_fr,$(pair)/allreduce_adam $(pair)/accum_adam_aer)
 BIN := .venv/bin
 # The first Python on the path that is new enough; looked for only when the environment is made.

@@ -81,7 +81,7 @@ def compare(records: Iterable[Record]) -> list[Row]:
     for record in latest.values():
         of_any_seed = config_hash(record.config, WITHOUT_EFFECT | {"seed"})
         groups[*_named(record), of_any_seed].append(record)
-    rows = [_row(sorted(group, key=lambda record: record.seed)) for group in groups.values()]
+    rows = [make_row(_label(group[0]), group) for group in groups.values()]
     seen = Counter((row.first.task, row.first.scale, row.label) for row in rows)
     rows = [
         replace(row, label=f"{row.label} [{row.first.config_hash[:6]}]")
@@ -90,6 +90,13 @@ def compare(records: Iterable[Record]) -> list[Row]:
         for row in rows
     ]
     return sorted(rows, key=_order)
+
+
+def make_row(label: str, records: Iterable[Record]) -> Row:
+    """The row of runs that differ in nothing but the seed; at least one, of any status."""
+    group = sorted(records, key=lambda record: record.seed)
+    missed = Counter(str(record.status) for record in group if record.status != "ok")
+    return Row(label, tuple(record for record in group if record.status == "ok"), missed, tuple(group))
 
 
 def _named(record: Record) -> tuple[str | None, ...]:
@@ -172,11 +179,6 @@ def published_value(published: Iterable[Published], row: Row, metric: str) -> Pu
     """What was published for the row's experiment in a metric."""
     experiment = row.first.experiment
     return next((p for p in published if p.experiment == experiment and p.metric == metric), None)
-
-
-def _row(group: list[Record]) -> Row:
-    missed = Counter(str(record.status) for record in group if record.status != "ok")
-    return Row(_label(group[0]), tuple(record for record in group if record.status == "ok"), missed, tuple(group))
 
 
 def _label(record: Record) -> str:

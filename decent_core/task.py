@@ -27,6 +27,8 @@ class Task(Protocol):
     lower_is_better: bool
     #: training samples a step over all workers (sequences, images, sentence pairs)
     samples_per_step: int
+    #: training steps in which the workers together see all of the training set once; None: a record needs no such loss
+    steps_per_epoch: int | None = None
     #: what the record is to say beside numbers, by subject
     notes: Mapping[str, str] = MappingProxyType({})
 

@@ -31,6 +31,7 @@ class Progress:
     unread: list[tuple] = field(default_factory=list)  # steps since the last log line: (losses, ms, wait ms, bytes)
     curve: list[dict] = field(default_factory=list)
     best: dict = field(default_factory=dict)
+    epoch_losses: list[float] = field(default_factory=list)  # training losses of the last `steps_per_epoch` steps
     not_finite: int = 0  # consecutive steps with a loss that is not finite
 
 
@@ -142,6 +143,8 @@ class Trainer:
         step_ms = [max(part[1] for part in step) for step in by_step]
         wait_ms = [statistics.fmean(part[2] for part in step) for step in by_step]
         sent = [part[3] for part in own]
+        if self.task.steps_per_epoch is not None:
+            progress.epoch_losses = (progress.epoch_losses + losses)[-self.task.steps_per_epoch :]
         progress.step_ms += step_ms
         progress.wait_ms += wait_ms
         progress.bytes_sent += sum(sent)
@@ -209,7 +212,12 @@ class Trainer:
         local = self.evaluator.local_models()
         self._count_evaluation(start)
         self.log({"kind": "eval", "step": self.engine.step, **local})
-        return Outcome("ok", self.engine.step, "", {**metrics, **local}, distance, outputs)
+        return Outcome("ok", self.engine.step, "", {**metrics, **local, **self._last_epoch()}, distance, outputs)
+
+    def _last_epoch(self) -> dict[str, float]:
+        """The mean training loss of the last epoch, as [P]'s Table 3 has it; nothing if there was no whole epoch."""
+        losses = self.progress.epoch_losses
+        return {"train_loss": _mean(losses)} if losses and len(losses) == self.task.steps_per_epoch else {}
 
     def _save(self) -> None:
         self._read()

@@ -69,13 +69,13 @@ def main(arguments: list[str]) -> int:
     """Write and show figure and tables."""
     chosen = options(Options, arguments, __doc__ or "")
     console, results = Console(), Path(chosen.results)
-    wanted = reproduce.Options(experiments="regression/*", runs=chosen.runs)
+    wanted = reproduce.Options(experiments="l/figure2/*", runs=chosen.runs)
     rows = [row for row in reproduce.plan(wanted) if _experiment(row.name) in NAMES]
     if failures := run_children(rows, chosen.jobs):
         console.print(f"failed: {', '.join(row.name for row in failures)}; see {failures[0].log}")
         return 1
     curves = {_experiment(row.name): _curve(row.record) for row in rows}
-    config = load(["experiment=regression/decentlam", "scale=tiny"])
+    config = load(["experiment=l/figure2/decentlam", "scale=tiny"])
     title = (
         f"Least squares, {config.world_size} workers on a ring, full gradients, learning rate {config.optimizer.lr:g}"
     )
@@ -139,8 +139,8 @@ def _measure(problem: Problem, graph: Topology, method: str, lr: float, beta: fl
 
 
 def _experiment(row: str) -> str:
-    """`regression/dsgd-s1` -> `dsgd`."""
-    return row.removeprefix("regression/").rpartition("-s")[0]
+    """`l/figure2/dsgd-s1` -> `dsgd`."""
+    return row.removeprefix("l/figure2/").rpartition("-s")[0]
 
 
 def _curve(path: Path) -> Curve:

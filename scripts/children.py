@@ -45,8 +45,8 @@ class Child:
         return record.status if record.config_hash == self.config_hash else None
 
     def finished(self) -> bool:
-        """Whether there is nothing left to run."""
-        return self.outcome() == "ok"
+        """Whether there is nothing left to run; a run that diverged would diverge again."""
+        return self.outcome() in ("ok", "diverged")
 
     def steps_done(self) -> int:
         """Steps as far as the run has logged them."""

@@ -21,12 +21,16 @@ from scripts.validation import no_such
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 #: what a user chooses by name; `recipe`, the values of a task at a scale, follows from two of them
-GROUPS = ("task", "optimizer", "schedule", "method", "topology", "engine", "scale", "experiment")
+GROUPS = ("task", "optimizer", "schedule", "method", "topology", "engine", "scale", "batch", "experiment")
 EXPERIMENT = "experiment@_global_"  # Hydra's key: an experiment sets values anywhere
 
 
 class NoSuchRecipe(ValueError):
-    """The task has no recipe at this scale."""
+    """The task has no recipe, or no such batch, at this scale."""
+
+
+class MissingValue(ValueError):
+    """The choices leave a value open, such as a rate that could not be established for a published row."""
 
 
 def compose(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, str | None]]:
@@ -40,13 +44,14 @@ def compose(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, str | N
             raise ValueError(f"{group}={name}: {no_such(group, name, choices(group))}")
     lines = [re.sub("^experiment=", f"{EXPERIMENT}=", str(override.input_line)) for override in groups]
     values, names = deepcopy(_hydra(CONF, tuple(lines)))
+    _check_batch(names)
     for override in parsed:
         _check_key(override.key_or_group, values)
         if override not in groups:
             OmegaConf.update(values, override.key_or_group, override.value(), merge=False)
     if missing := sorted(OmegaConf.missing_keys(values)):
-        raise ValueError(f"{missing[0]}: no value is set for this choice; give {missing[0]}=VALUE")
-    return {str(key): value for key, value in _plain(values).items() if key != "scale"}, names
+        raise MissingValue(f"{missing[0]}: no value is set for this choice; give {missing[0]}=VALUE")
+    return {str(key): value for key, value in _plain(values).items() if key not in ("scale", "batch")}, names
 
 
 @cache
@@ -111,6 +116,14 @@ def _explained(message: str, groups: Sequence[str]) -> ValueError:
     task, scale = recipe.split("/")
     there = sorted(path.stem for path in (CONF / "recipe" / task).glob("*.yaml"))
     return NoSuchRecipe(f"scale={scale}: task={task} has no recipe at this scale; it has {', '.join(there)}")
+
+
+def _check_batch(names: Mapping[str, str | None]) -> None:
+    task, scale, batch = (names[group] for group in ("task", "scale", "batch"))
+    if batch != "own" and not (CONF / "sizes" / f"{task}/{scale}/{batch}.yaml").exists():
+        there = sorted(path.parent.name for path in (CONF / "sizes" / str(task)).rglob(f"{batch}.yaml"))
+        where = f"it has at scale={', '.join(there)}" if there else "it has its own batch alone"
+        raise NoSuchRecipe(f"batch={batch}: task={task} has no such batch at scale={scale}; {where}")
 
 
 def _check_key(key: str, values: DictConfig) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from decent_core.compare import Published, Row, published_value
+from decent_core.record import Record
 
 
 def notes_on(rows: Sequence[Row], published: Sequence[Published]) -> list[str]:
@@ -13,7 +14,7 @@ def notes_on(rows: Sequence[Row], published: Sequence[Published]) -> list[str]:
         _about_time(rows),
         *_about_published(rows, published),
         *_about_task(rows),
-        *_origin(rows),
+        *origins([record for row in rows for record in row.records]),
     ]
 
 
@@ -72,11 +73,11 @@ def _about_task(rows: Sequence[Row]) -> list[str]:
     return list(said)
 
 
-def _origin(rows: Sequence[Row]) -> list[str]:
-    origins = {
+def origins(records: Sequence[Record]) -> list[str]:
+    """Where the runs were made, once each."""
+    found = {
         f"{(record.git_commit or 'unknown')[:10]}{' with uncommitted changes' if record.git_dirty else ''}, "
         f"{record.device}, torch {record.versions.get('torch', '?')}"
-        for row in rows
-        for record in row.records
+        for record in records
     }
-    return [f"Run with commit {origin}." for origin in sorted(origins)]
+    return [f"Run with commit {origin}." for origin in sorted(found)]

@@ -8,7 +8,6 @@ the others go on; the exit status is then 1.
 
 import os
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 
 from rich.console import Console
@@ -16,8 +15,7 @@ from rich.console import Console
 from decent_core.record import write_atomically
 from scripts.children import Child, run_children
 from scripts.cli import options, run_main
-from scripts.compose import NoSuchRecipe, choices
-from scripts.config import load
+from scripts.registry import planned
 from scripts.report import publish
 
 
@@ -55,33 +53,16 @@ def main(arguments: list[str]) -> int:
 
 
 def plan(chosen: Options) -> list[Child]:
-    """All experiments with a recipe at the scale, one row a seed."""
+    """All chosen experiments with a recipe at the scale, one run a seed; ValueError if there is none."""
     if chosen.scale == "paper":
         raise ValueError(
             "scale=paper: a row takes a cluster; one starts with torchrun --nnodes=4 --nproc-per-node=4 "
             "-m scripts.train experiment=NAME engine=distributed scale=paper"
         )
-    patterns = chosen.experiments.split()
-    names = [name for name in choices("experiment") if any(fnmatch(name, pattern) for pattern in patterns)]
-    rows = [row for name in names for row in _rows_of(name, chosen)]
-    if not rows:
-        there = ", ".join(choices("experiment"))
-        raise ValueError(f"experiments={chosen.experiments}: none of {there} fits and exists at scale={chosen.scale}")
-    return rows
-
-
-def _rows_of(experiment: str, chosen: Options) -> list[Child]:
-    rows = []
-    for seed in range(1, chosen.seeds + 1):
-        overrides = [f"experiment={experiment}", f"scale={chosen.scale}", f"seed={seed}"]
-        try:
-            config = load(overrides)
-        except NoSuchRecipe:
-            return []
-        name = f"{experiment}-s{seed}"
-        folder = Path(chosen.runs) / chosen.scale / f"{name}-{config.config_hash[:8]}"  # a changed config is a new run
-        rows.append(Child(name, tuple(overrides), folder, config.config_hash, config.trainer.steps))
-    return rows
+    found = planned(chosen.experiments, chosen.scale, chosen.seeds, Path(chosen.runs))
+    if not found.runs:
+        raise ValueError(f"experiments={chosen.experiments}: {'; '.join(sorted(set(found.left_out.values())))}")
+    return list(found.runs)
 
 
 if __name__ == "__main__":

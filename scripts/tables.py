@@ -74,11 +74,11 @@ class Report:
             [
                 row.label,
                 _seeds(row),
-                _number(row.interval(self.metric), 4),
-                _number(row.interval(f"local_{self.metric}"), 4),
-                _number(row.interval("consensus_distance"), 3),
-                _number(row.interval("bytes_sent_per_step"), 2, MIB),
-                _number(row.interval("train_seconds"), 1),
+                number(row.interval(self.metric), 4),
+                number(row.interval(f"local_{self.metric}"), 4),
+                number(row.interval("consensus_distance"), 3),
+                number(row.interval("bytes_sent_per_step"), 2, MIB),
+                number(row.interval("train_seconds"), 1),
                 "baseline" if row is self.base else self._difference(row),
                 _published(compare.published_value(self.published, row, self.metric)),
                 *(cell for name in self.further_metrics() for cell in self._further(row, name)),
@@ -96,13 +96,12 @@ class Report:
 
     def markdown(self) -> str:
         """Title, table and notes."""
-        lines = [self.header(), ["---"] + ["---:"] * (len(self.header()) - 1), *self.cells()]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        table = markdown_table(self.header(), self.cells())
         notes = "\n".join(f"- {note}" for note in self.notes())
         return f"**{self.title}**\n\n{table}\n\n{notes}\n{self._outputs()}"
 
     def _further(self, row: Row, name: str) -> tuple[str, str]:
-        return _number(row.interval(name), 4), _published(compare.published_value(self.published, row, name))
+        return number(row.interval(name), 4), _published(compare.published_value(self.published, row, name))
 
     def _outputs(self) -> str:
         """Outputs to look at, of the first run that has some."""
@@ -184,7 +183,14 @@ def _seeds(row: Row) -> str:
     return " + ".join([str(len(row.runs)), *missed])
 
 
-def _number(found: Interval | None, digits: int, unit: float = 1) -> str:
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose first column is text and whose others are numbers."""
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def number(found: Interval | None, digits: int, unit: float = 1) -> str:
+    """Mean and half width in `unit`."""
     if found is None:
         return NOTHING
     mean = f"{found.mean / unit:.{digits}f}"

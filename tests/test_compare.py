@@ -82,7 +82,7 @@ def test_compare_takes_the_last_finished_record_of_a_run():
 
 def test_compare_labels_say_what_the_user_changed():
     changed = make_record(
-        "dadam_aer", overrides=["experiment=gpt2/dadam_aer", "scale=tiny", "seed=1", "optimizer.lr=1"]
+        "dadam_aer", overrides=["experiment=p/gpt2/dadam_aer", "scale=tiny", "seed=1", "optimizer.lr=1"]
     )
     free = make_record(
         "dadam_aer", experiment=None, overrides=["method=awc", "optimizer=adamw", "out=x", "task.width=8"]
@@ -113,7 +113,7 @@ def test_published_values_are_complete_and_joined_by_experiment():
     assert sum(entry.metric in ("bleu", "meteor") for entry in published) == 20
     assert sum(entry.metric in ("top1", "top5") or entry.task == "imagenet" for entry in published) == 15
     assert sum(entry.metric == "iteration_ms" and entry.task != "gpt2" for entry in published) == 36
-    record = make_record("dadam_aer", experiment="imagenet/dadam_aer")
+    record = make_record("dadam_aer", experiment="p/table3/dadam_aer")
     assert published_value(published, compare([record])[0], "top1").value == 75.31
     other = make_record("dadam_aer", experiment=None, task="imagenet")
     assert published_value(published, compare([other])[0], "top1") is None
@@ -125,7 +125,7 @@ def test_published_experiments_exist_in_conf():
     assert {name for name in named if any((folder / name).parent.glob("*.yaml"))} == {
         name for name in named if (folder / f"{name}.yaml").exists()
     }
-    assert {"gpt2/allreduce_adamw", "gpt2/accum_adamw_aer"} <= named
+    assert {"p/gpt2/allreduce_adamw", "p/gpt2/accum_adamw_aer"} <= named
 
 
 def test_published_gpt2_losses_are_not_invented():

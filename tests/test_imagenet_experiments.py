@@ -12,7 +12,7 @@ from scripts.config import load
 from scripts.train import main
 from tests.images import write_tree
 
-ROWS = [name for name in choices("experiment") if name.startswith("imagenet/")]
+ROWS = [name for name in choices("experiment") if name.startswith("p/table3/")]
 
 
 def row(name, scale="paper"):
@@ -30,11 +30,11 @@ def test_every_published_row_has_an_experiment_of_its_size():
         assert (config.method.name, config.optimizer.name) == NAMES[line["name"]]
         found = (config.topology.name, str(config.world_size), str(config.local_size), config.task.model)
         assert found == (line["topology"], line["world_size"], line["local_size"], line["model"])
-    assert set(ROWS) - {line["experiment"] for line in lines} == {"imagenet/allreduce_accum_adam"}
+    assert set(ROWS) - {line["experiment"] for line in lines} == {"p/table3/allreduce_accum_adam"}
 
 
 def test_paper_scale_is_the_published_recipe():
-    config = row("imagenet/allreduce_adam")
+    config = row("p/table3/allreduce_adam")
     assert asdict(config.optimizer) == {
         "name": "adam", "lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1 / 32768
     }  # fmt: skip
@@ -44,11 +44,11 @@ def test_paper_scale_is_the_published_recipe():
     assert config.trainer.steps == 112_590
     assert config.trainer.channels_last
     assert config.trainer.precision == "fp16"
-    for name, peak in (("imagenet/allreduce_adam", 1e-3), ("imagenet/accum_adam_aer", 1.5e-3)):
+    for name, peak in (("p/table3/allreduce_adam", 1e-3), ("p/table3/accum_adam_aer", 1.5e-3)):
         config = row(name)
         rates = [config.optimizer.lr * config.schedule.factor(step, 112_590) for step in (0, 6255, 112_590)]
         assert rates == pytest.approx([0.01 * peak, peak, 1e-5], rel=1e-6)
-    assert row("imagenet/accum_adam_aer").optimizer.window == 8
+    assert row("p/table3/accum_adam_aer").optimizer.window == 8
 
 
 @pytest.mark.parametrize("scale", ["smoke", "tiny", "small", "paper"])
@@ -64,10 +64,10 @@ def test_rows_differ_in_method_optimizer_and_topology_only(scale):
 
 def test_gossip_adam_differs_from_all_reduce_in_the_exchange_alone():
     for scale in ("tiny", "paper"):
-        gossip, baseline = row("imagenet/dadam_complete", scale), row("imagenet/allreduce_adam", scale)
+        gossip, baseline = row("p/table3/dadam_complete", scale), row("p/table3/allreduce_adam", scale)
         assert gossip.optimizer == baseline.optimizer
         assert gossip.schedule == baseline.schedule
-        accum = [row(f"imagenet/{name}", scale) for name in ("allreduce_accum_adam", "accum_adam_complete")]
+        accum = [row(f"p/table3/{name}", scale) for name in ("allreduce_accum_adam", "accum_adam_complete")]
         assert accum[0].optimizer == accum[1].optimizer
 
 

@@ -85,7 +85,7 @@ def test_training_comes_to_rest_at_the_fixed_point(tmp_path):
     """Through configuration, engine and record: the record's distance is that of the solved equation."""
     out = tmp_path / "run"
     steps = ["trainer.steps=400", "trainer.eval_every=0", "trainer.log_every=400", "optimizer.lr=0.05"]
-    config = load(["experiment=regression/decentlam", "scale=smoke", *steps, f"out={out}"])
+    config = load(["experiment=l/figure2/decentlam", "scale=smoke", *steps, f"out={out}"])
     with Run(config, StopRequest()) as run:
         _, path = run.train()
         problem = run.task.problem
@@ -98,7 +98,7 @@ def test_training_comes_to_rest_at_the_fixed_point(tmp_path):
 def test_bias_table_measures_what_the_formula_says(monkeypatch):
     monkeypatch.setattr(bias, "RATES", (1e-3,))
     monkeypatch.setattr(bias, "TOPOLOGIES", ("torus", "static_exp"))
-    problem = draw(load(["experiment=regression/decentlam"]).task, bias.WORKERS)
+    problem = draw(load(["experiment=l/figure2/decentlam"]).task, bias.WORKERS)
     rows = list(bias.bias_rows(problem))
     assert len(rows) == 2 * len(bias.METHODS_COMPARED)
     diverged = [(row["topology"], row["method"]) for row in rows if not np.isfinite(row["measured"])]

@@ -73,7 +73,7 @@ def test_table_shows_published_values_and_what_is_not_known_of_them():
     assert "no final loss could be established" in notes
     assert "2.9689" in notes
     assert "cannot be compared" in notes
-    changes = {"experiment": "imagenet/dadam_aer", "primary_metric": "top1", "metrics": {"top1": 70.0}}
+    changes = {"experiment": "p/table3/dadam_aer", "primary_metric": "top1", "metrics": {"top1": 70.0}}
     assert cells_of([make_record("dadam_aer", **changes)])["dadam_aer"]["published"] == "75.31"
 
 
@@ -158,7 +158,7 @@ def test_committed_results_are_those_of_the_committed_records(tmp_path):
 def test_further_published_metrics_and_outputs_are_shown(tmp_path):
     outputs = [{"source": "a | b", "reference": "c", "translation": "d"}]
     record = make_record(
-        "allreduce_adamw", task="wmt14_en_de", experiment="wmt14_en_de/allreduce_adam", outputs=outputs,
+        "allreduce_adamw", task="wmt14_en_de", experiment="p/table2_en_de/allreduce_adam", outputs=outputs,
         notes={"bleu": "a signature"}, metrics={"val_loss": 3.0, "bleu": 6.54321, "val_perplexity": 20.0},
     )  # fmt: skip
     write(record, tmp_path / "record.json")

@@ -30,7 +30,7 @@ def start(tmp_path, *arguments):
 
 
 def child_of(tmp_path, name, *overrides):
-    (chosen,) = plan(Options(scale="smoke", experiments="gpt2/dadam_aer", runs=str(tmp_path)))
+    (chosen,) = plan(Options(scale="smoke", experiments="p/gpt2/dadam_aer", runs=str(tmp_path)))
     return Child(name, (*chosen.overrides, *overrides), tmp_path / name, chosen.config_hash, chosen.steps)
 
 
@@ -42,7 +42,7 @@ def wait_for(condition, seconds=90):
 
 
 def test_reproduce_twice_at_once_and_again_runs_every_row_once(tmp_path):
-    both = [start(tmp_path, "experiments=gpt2/dadam_aer", f"keep={tmp_path}/kept") for _ in range(2)]
+    both = [start(tmp_path, "experiments=p/gpt2/dadam_aer", f"keep={tmp_path}/kept") for _ in range(2)]
     for process in both:
         output, errors = process.communicate(timeout=200)
         assert process.returncode == 0, errors
@@ -57,7 +57,7 @@ def test_reproduce_twice_at_once_and_again_runs_every_row_once(tmp_path):
     ]
     assert read(tmp_path / "kept" / "smoke" / "gpt2" / "dadam_aer-s1" / "record.json") == read(record)
     before = record.stat().st_mtime_ns, (record.parent / "log.txt").stat().st_mtime_ns
-    assert start(tmp_path, "experiments=gpt2/dadam_aer").wait(timeout=60) == 0
+    assert start(tmp_path, "experiments=p/gpt2/dadam_aer").wait(timeout=60) == 0
     assert (record.stat().st_mtime_ns, (record.parent / "log.txt").stat().st_mtime_ns) == before
 
 
@@ -124,7 +124,7 @@ def test_plan_says_why_nothing_can_be_run():
 
 
 def test_plan_gives_a_changed_configuration_another_folder(tmp_path):
-    chosen = Options(scale="smoke", seeds=2, runs=str(tmp_path), experiments="gpt2/dadam_aer")
+    chosen = Options(scale="smoke", seeds=2, runs=str(tmp_path), experiments="p/gpt2/dadam_aer")
     folders = {child.folder.name for child in plan(chosen)}
     assert {name[: len("dadam_aer-s1-")] for name in folders} == {"dadam_aer-s1-", "dadam_aer-s2-"}
     assert all(child.config_hash.startswith(child.folder.name.rpartition("-")[2]) for child in plan(chosen))

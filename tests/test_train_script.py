@@ -15,7 +15,7 @@ import pytest
 from decent_core.record import MetricsLog, read
 
 ROOT = Path(__file__).resolve().parent.parent
-ROW = ["experiment=gpt2/accum_adamw_aer", "scale=smoke"]
+ROW = ["experiment=p/gpt2/accum_adamw_aer", "scale=smoke"]
 TIMES = ("train_seconds", "step_ms", "wait_ms", "samples_per_second")
 
 

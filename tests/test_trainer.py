@@ -217,6 +217,20 @@ def test_bytes_sent_are_counted(tmp_path, method, sent):
     assert trainer.progress.bytes_sent == 20 * sent * row_bytes
 
 
+def test_train_loss_is_the_mean_over_the_steps_of_the_last_epoch(tmp_path):
+    task = ToyTask(seed=1, world_size=4)
+    task.steps_per_epoch = 5
+    trainer, log, _ = trainer_on(tmp_path, task, steps=12, log_every=1)
+    found = trainer.run().metrics["train_loss"]
+    losses = [line["train_loss"] for line in log if line["kind"] == "train"]
+    assert found == pytest.approx(sum(losses[-5:]) / 5, rel=1e-12)
+    trainer, _, _ = trainer_on(tmp_path / "coarse", task, steps=12, log_every=7)
+    assert trainer.run().metrics["train_loss"] == pytest.approx(found, rel=1e-12)
+    task.steps_per_epoch = 13
+    trainer, _, _ = trainer_on(tmp_path / "less_than_an_epoch", task, steps=12)
+    assert "train_loss" not in trainer.run().metrics
+
+
 def test_log_lines_and_curve(tmp_path):
     trainer, log, _ = trainer_on(tmp_path, eval_every=8)
     outcome = trainer.run()

@@ -42,6 +42,8 @@ class Gpt2Task(Task):
             TrainingWindows(tokens.train, first, last, settings.context, seed, stream)
             for stream, (first, last) in enumerate(shards)
         ]
+        windows = sum(shard.epochs.size for shard in self._training)
+        self.steps_per_epoch = max(1, round(windows / self.samples_per_step))
         self._validation = ValidationWindows(
             tokens.validation, settings.context, settings.validation_batch, settings.validation_tokens
         )

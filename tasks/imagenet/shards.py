@@ -32,6 +32,11 @@ class Sampler:
             self._shards = dirichlet(labels, world_size, settings.dirichlet_alpha, generator(seed, SPLIT_STREAM))
         self._streams = [Epochs(len(shard), seed, worker) for worker, shard in enumerate(self._shards)]
 
+    @property
+    def epoch(self) -> int:
+        """Images that the workers together see in an epoch."""
+        return sum(stream.size for stream in self._streams)
+
     def items(self, step: int, worker: int) -> np.ndarray:
         """Indices [local] of the worker's images."""
         if self._shards is None:

@@ -37,6 +37,7 @@ class ImageTask(Task):
         self._images: Images = FashionImages(settings) if settings.dataset in FASHION else FileImages(settings)
         self._train = evenly_spaced(len(self._images.labels), settings.train_images, "task.train_images")
         self._sampler = Sampler(settings, self._images.labels[self._train], seed, world_size)
+        self.steps_per_epoch = max(1, round(self._sampler.epoch / self.samples_per_step))
         validation = evenly_spaced(self._images.validation_count, settings.validation_images, "task.validation_images")
         count = math.ceil(len(validation) / settings.validation_batch)
         # Every batch holds all classes, so a worker's share of the batches is like any other's.

@@ -46,6 +46,7 @@ class TranslationTask(Task):
         self._check_positions()
         #: pairs differ from step to step; this is their mean over an epoch
         self.samples_per_step = round(len(train) / self._batches.per_epoch)
+        self.steps_per_epoch = self._batches.per_epoch
         #: what a record says about this task beside numbers
         self.notes = {"data": self._describe_data(int((lengths > settings.max_length).sum()))}
 
