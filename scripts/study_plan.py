@@ -70,13 +70,13 @@ def load_study(name: str) -> Study:
 
 
 def plan(study: Study, scale: str, seeds: int, folder: Path) -> list[Cell]:
-    """All cells of the grid, the whole grid of a seed before the next seed's."""
+    """All cells of the grid, panel by panel, and in each the whole grid of a seed before the next seed's."""
     if seeds < 1:
         raise ValueError(f"seeds={seeds}: must be at least 1")
     return [
         _cell(study, panel, line, rate, seed, [f"scale={scale}"], folder)
-        for seed in range(1, seeds + 1)
         for panel in study.panels
+        for seed in range(1, seeds + 1)
         for line in study.lines
         for rate in study.rates_of(panel, line)
     ]
