@@ -2,20 +2,21 @@
 
 SCALE ?= tiny
 SEEDS ?= 1
-# What make reproduce runs: patterns of names in conf/experiment. At tiny some minutes' worth; ROWS='*' runs all.
+# What make reproduce runs: items such as p-table3, or patterns of names in conf/experiment. At tiny some minutes' worth; ROWS='*' runs all.
 ROWS ?= $(or $(ROWS_$(SCALE)),*)
-ROWS_tiny := p/gpt2/* p/table3/* l/figure2/* \
-	$(foreach pair,wmt14_en_de wmt14_en_fr,$(pair)/allreduce_adam $(pair)/accum_adam_aer)
+ROWS_tiny := p-gpt2 p-table3 l-figure2 \
+	$(foreach pair,en_de en_fr,p/table2_$(pair)/allreduce_adam p/table2_$(pair)/accum_adam_aer)
 BIN := .venv/bin
 # The first Python on the path that is new enough; looked for only when the environment is made.
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-fairseq reproduce records results figure-runtime test lint lock clean
+.PHONY: help setup setup-fairseq reproduce records plan submit study-accumulation study-decentlam report \
+	figure-runtime test lint lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/.installed data/wordnet-3.0 ## install the locked dependencies into .venv
 
@@ -49,7 +50,22 @@ figure-runtime: setup ## draw the runtime model of [P] and how its published clu
 	$(BIN)/python -m scripts.figure_runtime out=results/figures/runtime_model.png
 	$(BIN)/python -m scripts.figure_scaling out=results/figures/runtime_scaling.png
 
-results: setup ## make tables, figures and the README's results from results/records
+# What plan and submit take: ITEM as p-table2, SCALE, SEEDS, and OVERRIDES of every run, separated by commas.
+PLANNED = $(if $(ITEM),item="$(ITEM)") scale=$(SCALE) seeds=$(SEEDS) overrides="[$(OVERRIDES)]"
+
+plan: setup ## list the runs of ITEM at SCALE with their cost: make plan ITEM=p-table2 SCALE=paper SEEDS=3
+	@$(BIN)/python -m scripts.plan $(PLANNED)
+
+submit: setup ## submit them to a Slurm cluster: make submit ITEM=p-table2 SCALE=paper CLUSTER=example [DRY=1]
+	@$(BIN)/python -m scripts.submit $(PLANNED) $(if $(CLUSTER),cluster=$(CLUSTER)) dry=$(if $(DRY),true,false)
+
+study-accumulation: setup ## [P] at equal and tuned rates, k = 1, 2, 4, 8, over a grid (about half an hour on 2 cores)
+	$(BIN)/python -m scripts.study name=accumulation
+
+study-decentlam: setup ## [L]'s large-batch table on small images, over a grid (about an hour on 2 cores)
+	$(BIN)/python -m scripts.study name=decentlam
+
+report: setup ## make tables, figures, results/report.html and the README's results from results/records
 	$(BIN)/python -m scripts.report
 
 test: setup ## run the tests

@@ -14,6 +14,10 @@ from pathlib import Path
 from decent_core.record import WITHOUT_EFFECT, Record, config_hash
 
 CONFIDENCE = 0.95
+#: optimizers of the published baselines: they neither accumulate nor scale layer by layer
+PLAIN_OPTIMIZERS = ("sgd", "adam", "adamw")
+#: published metrics that stand in a record as fields of another name
+FIELDS = {"iteration_ms": "step_ms_p50"}
 #: overrides that do not set rows apart
 _UNLABELLED = WITHOUT_EFFECT | {"seed"}
 
@@ -55,18 +59,52 @@ class Row:
         return self.records[0]
 
     @property
+    def item(self) -> str:
+        """The table or figure of a paper to which the row belongs, as `p/table3`; empty for any other run."""
+        return item_of(self.first.experiment or "")
+
+    @property
     def metric(self) -> str:
         """The task's primary metric."""
         return self.first.primary_metric
 
     def by_seed(self, name: str) -> dict[int, float]:
         """Final values of metric or record field `name`, by seed; runs without the value are left out."""
-        found = {run.seed: run.metrics[name] if name in run.metrics else getattr(run, name, None) for run in self.runs}
+        field = FIELDS.get(name, name)
+        found = {run.seed: run.metrics[name] if name in run.metrics else getattr(run, field, None) for run in self.runs}
         return {seed: float(value) for seed, value in found.items() if value is not None}
 
     def interval(self, name: str) -> Interval | None:
         """Mean and interval of metric or record field `name` over the finished runs; None if no run has it."""
         return interval(list(self.by_seed(name).values()))
+
+
+def item_of(experiment: str) -> str:
+    """`p/table3/dadam_aer` -> `p/table3`."""
+    return experiment.rpartition("/")[0]
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether a metric counts errors, distances or times."""
+    return metric.endswith(("loss", "perplexity", "distance", "_ms", "seconds"))
+
+
+def to_target(row: Row) -> tuple[list[dict[str, float]], int]:
+    """Where each finished run first reached its target: points of curves; and how many runs never did.
+
+    Nothing for runs without a target. Time is taken at evaluations: a run may have been there up to one earlier.
+    """
+    reached, missed = [], 0
+    sign = 1 if lower_is_better(row.metric) else -1
+    for run in row.runs:
+        target = run.config.get("target")
+        if target is None:
+            continue
+        values = [(point, point["values"].get(row.metric)) for point in run.curve]
+        point = next((point for point, v in values if v is not None and sign * v <= sign * target), None)
+        missed += point is None
+        reached += [] if point is None else [point]
+    return reached, missed
 
 
 def compare(records: Iterable[Record]) -> list[Row]:
@@ -82,10 +120,10 @@ def compare(records: Iterable[Record]) -> list[Row]:
         of_any_seed = config_hash(record.config, WITHOUT_EFFECT | {"seed"})
         groups[*_named(record), of_any_seed].append(record)
     rows = [make_row(_label(group[0]), group) for group in groups.values()]
-    seen = Counter((row.first.task, row.first.scale, row.label) for row in rows)
+    seen = Counter((row.item, row.first.task, row.first.scale, row.label) for row in rows)
     rows = [
         replace(row, label=f"{row.label} [{row.first.config_hash[:6]}]")
-        if seen[row.first.task, row.first.scale, row.label] > 1
+        if seen[row.item, row.first.task, row.first.scale, row.label] > 1
         else row
         for row in rows
     ]
@@ -104,15 +142,15 @@ def _named(record: Record) -> tuple[str | None, ...]:
     return record.source, record.task, record.scale, record.experiment
 
 
-def _order(row: Row) -> tuple[str, str, bool, str, str]:
-    """By task and scale; All-Reduce first; experiments in alphabetical order, then everything else."""
+def _order(row: Row) -> tuple[str, str, str, bool, str, str]:
+    """By item, task and scale; All-Reduce first; experiments in alphabetical order, then everything else."""
     run = row.first
-    return run.task, run.scale, run.method != "allreduce", run.experiment or "~", row.label
+    return row.item or "~", run.task, run.scale, run.method != "allreduce", run.experiment or "~", row.label
 
 
 def baseline(rows: Sequence[Row]) -> Row | None:
-    """The All-Reduce row with an optimizer that does not accumulate, as published; None unless there is exactly one."""
-    found = [row for row in rows if row.first.method == "allreduce" and "window" not in row.first.config["optimizer"]]
+    """The All-Reduce row with a plain optimizer, as published; None unless there is exactly one."""
+    found = [row for row in rows if row.first.method == "allreduce" and row.first.optimizer in PLAIN_OPTIMIZERS]
     return found[0] if len(found) == 1 else None
 
 
@@ -120,6 +158,12 @@ def difference(row: Row, base: Row, name: str) -> Interval | None:
     """row - base in metric `name`, averaged over the seeds that both have finished; None if there is no such seed."""
     ours, theirs = row.by_seed(name), base.by_seed(name)
     return interval([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())])
+
+
+def ratio(above: Row, below: Row, name: str) -> Interval | None:
+    """above / below in metric `name`, averaged over the seeds that both have finished; None if there is none."""
+    over, under = above.by_seed(name), below.by_seed(name)
+    return interval([over[seed] / under[seed] for seed in sorted(over.keys() & under.keys()) if under[seed]])
 
 
 def interval(values: Sequence[float]) -> Interval | None:
@@ -175,9 +219,8 @@ def read_published(path: Path) -> list[Published]:
         ]
 
 
-def published_value(published: Iterable[Published], row: Row, metric: str) -> Published | None:
-    """What was published for the row's experiment in a metric."""
-    experiment = row.first.experiment
+def published_value(published: Iterable[Published], experiment: str | None, metric: str) -> Published | None:
+    """What was published for an experiment in a metric."""
     return next((p for p in published if p.experiment == experiment and p.metric == metric), None)
 
 

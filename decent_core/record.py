@@ -22,7 +22,7 @@ PACKAGES = ("torch", "torchvision", "numpy", "transformers", "tokenizers", "data
 #: keys of a configuration that say where, how long at a time or how chattily a run goes, but not what comes out of it
 WITHOUT_EFFECT = frozenset(
     {
-        "out", "resume", "scale", "experiment", "task.data_dir", "engine.timeout_seconds",
+        "out", "resume", "target", "scale", "experiment", "logger", "task.data_dir", "engine.timeout_seconds",
         "trainer.checkpoint_every", "trainer.keep_checkpoints", "trainer.log_every", "trainer.threads",
     }
 )  # fmt: skip

@@ -92,7 +92,7 @@ def run_children(children: Sequence[Child], jobs: int) -> list[Child]:
     running: dict[Child, subprocess.Popen] = {}
     failed: list[Child] = []
     done = {child.name: child.steps_done() for child in children}
-    with stop_signals_interrupt(), Display({child.name: child.steps for child in children}, done) as display:
+    with stop_signals_interrupt(), Display({child.name: child.steps for child in children}) as display:
         try:
             while waiting or running:
                 for child in [child for child, process in running.items() if process.poll() is not None]:
@@ -100,12 +100,15 @@ def run_children(children: Sequence[Child], jobs: int) -> list[Child]:
                     if not child.finished():
                         failed.append(child)
                         display.say(f"{child.name}: failed with exit status {status}")
-                waiting = [child for child in waiting if not child.finished()]  # another `reproduce` may have run them
-                for child in waiting:
-                    if len(running) < jobs and (process := child.start()) is not None:
-                        running[child] = process
-                waiting = [child for child in waiting if child not in running]
-                done |= {child.name: child.steps_done() for child in children if done[child.name] < child.steps}
+                if len(running) < jobs:
+                    # another `reproduce` may have run them, or be running them
+                    waiting = [child for child in waiting if not child.finished()]
+                    done |= {child.name: child.steps_done() for child in children if done[child.name] < child.steps}
+                    for child in waiting:
+                        if len(running) < jobs and (process := child.start()) is not None:
+                            running[child] = process
+                    waiting = [child for child in waiting if child not in running]
+                done |= {child.name: child.steps_done() for child in running}
                 display.update(done, [child.name for child in running])
                 time.sleep(POLL_SECONDS)
         finally:

@@ -7,17 +7,17 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from decent_core.clock import TimeLeft, readable
+from decent_core.clock import RunsLeft, readable
 
 LINE_SECONDS = 15  # between the lines of a job log
 
 
 class Display:
-    """Shows runs by name: `steps` that each has in all, `done` those behind it at the start."""
+    """Shows runs by name; `steps` is what each has to do in all."""
 
-    def __init__(self, steps: Mapping[str, int], done: Mapping[str, int]):
+    def __init__(self, steps: Mapping[str, int]):
         self.steps, self.total = steps, sum(steps.values())
-        self.left = TimeLeft(sum(done.values()))
+        self.left = RunsLeft(steps)
         self.console = Console(stderr=True)
         self.next_line = time.monotonic()
         columns = (
@@ -45,7 +45,7 @@ class Display:
 
     def update(self, done: Mapping[str, int], running: Sequence[str]) -> None:
         """Show the steps that each run has done by now."""
-        left = f"{readable(self.left.seconds(sum(done.values()), self.total))} left"
+        left = f"{readable(self.left.seconds(done, running))} left"
         if self.bars is None:
             self._line(done, running, left)
         else:

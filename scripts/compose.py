@@ -21,7 +21,7 @@ from scripts.validation import no_such
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 #: what a user chooses by name; `recipe`, the values of a task at a scale, follows from two of them
-GROUPS = ("task", "optimizer", "schedule", "method", "topology", "engine", "scale", "batch", "experiment")
+GROUPS = ("task", "optimizer", "schedule", "method", "topology", "engine", "scale", "batch", "experiment", "logger")
 EXPERIMENT = "experiment@_global_"  # Hydra's key: an experiment sets values anywhere
 
 

@@ -11,6 +11,7 @@ from decent_core.record import WITHOUT_EFFECT, config_hash, without
 from decent_core.settings import DistributedSettings, EngineSettings, TrainerSettings, VirtualSettings
 from scripts.checks import check
 from scripts.compose import compose
+from scripts.logger import LOGGERS, NoLogger, WandbLogger
 from scripts.validation import validated
 
 ENGINES: dict[str, type] = {"virtual": VirtualSettings, "distributed": DistributedSettings}
@@ -32,6 +33,7 @@ class RunConfig:
     world_size: int
     local_size: int | list[int] | None  # workers that share a node; a list: node by node
     out: str | None
+    target: float | None  # of the task's primary metric; how long a run takes to reach it is reported
     resume: str  # auto, never, or the path of a checkpoint
     scale: str
     experiment: str | None  # the row of a published table, if it was chosen
@@ -42,6 +44,7 @@ class RunConfig:
     topology: Choice
     engine: EngineSettings
     trainer: TrainerSettings
+    logger: NoLogger | WandbLogger
     overrides: list[str]  # as given
 
     def explicit(self, key: str) -> bool:
@@ -75,6 +78,7 @@ def load(overrides: Sequence[str]) -> RunConfig:
         "optimizer": _settings("optimizer", OPTIMIZERS, values),
         "schedule": _settings("schedule", SCHEDULES, values),
         "engine": _settings("engine", ENGINES, values),
+        "logger": _settings("logger", LOGGERS, values),
         "trainer": validated(TrainerSettings, values["trainer"], "trainer."),
         "method": Choice(**_named(_method(values["method"]))),
         "topology": Choice(**_named(values["topology"])),

@@ -12,6 +12,7 @@ def notes_on(rows: Sequence[Row], published: Sequence[Published]) -> list[str]:
         _about_values(rows),
         _about_intervals(rows),
         _about_time(rows),
+        *_about_target(rows),
         *_about_published(rows, published),
         *_about_task(rows),
         *origins([record for row in rows for record in row.records]),
@@ -49,10 +50,23 @@ def _about_time(rows: Sequence[Row]) -> str:
     return note
 
 
+def _about_target(rows: Sequence[Row]) -> list[str]:
+    if all(row.first.config.get("target") is None for row in rows):
+        return []
+    return [
+        "Steps to a target: to the first evaluation at which the averaged model was there. "
+        "Targets stand in conf/recipe."
+    ]
+
+
 def _about_published(rows: Sequence[Row], published: Sequence[Published]) -> list[str]:
     first = rows[0].first
     metrics = {name for row in rows for run in row.runs for name in run.metrics}
-    found = [published_value(published, row, metric) for row in rows for metric in sorted({row.metric, *metrics})]
+    found = [
+        published_value(published, row.first.experiment, metric)
+        for row in rows
+        for metric in sorted({row.metric, *metrics})
+    ]
     entries = [entry for entry in found if entry is not None]
     names: dict[str, list[str]] = {}
     for entry in entries:

@@ -1,7 +1,8 @@
-"""Tables and curves from record files alone: one table a task and scale, on the terminal, as Markdown and as CSV.
+"""Tables, curves and one HTML page from record files alone: one table an item of a paper and scale.
 
-python -m scripts.report                                       # results/records -> tables, figures and README
-python -m scripts.report records=runs/mine tables=out figures=out readme=null
+python -m scripts.report                                       # results/records -> tables, figures, page and README
+python -m scripts.report records=runs/mine tables=out figures=out readme=null html=out/report.html
+python -m scripts.report records=runs/cluster jobs=jobs.txt tables=out figures=out readme=null html=out/report.html
 """
 
 import os
@@ -12,10 +13,12 @@ from pathlib import Path
 from rich.console import Console
 
 from decent_core.compare import compare, read_published
-from decent_core.record import read_all, write_atomically
+from decent_core.record import Record, read_all, write_atomically
 from scripts.cli import ROOT, options, run_main
 from scripts.figures import draw_curves
 from scripts.notes import metric_label
+from scripts.page import write_page
+from scripts.table_text import latex, show
 from scripts.tables import Report, make_reports
 
 
@@ -27,27 +30,33 @@ class Options:
     tables: str = "results/tables"
     figures: str = "results/figures"
     readme: str | None = "README.md"
+    html: str | None = "results/report.html"
 
 
 def main(arguments: list[str]) -> int:
     """Write and show everything that the records hold."""
     chosen = options(Options, arguments, __doc__ or "")
-    reports = publish([Path(chosen.records)], Path(chosen.tables), Path(chosen.figures))
-    if not reports:
+    found = read_all(Path(chosen.records))
+    if not found:
         raise ValueError(f"records={chosen.records}: no record there; make reproduce, or a training run, writes some")
+    reports = publish(found, Path(chosen.tables), Path(chosen.figures))
+    console = Console()
     for report in reports:
-        report.show(Console())
+        show(report, console)
     if chosen.readme is not None:
         update_readme(Path(chosen.readme), reports, Path(chosen.figures))
+    if chosen.html is not None:
+        write_page(Path(chosen.html), reports, Path(chosen.figures))
+        console.print(f"Written: {chosen.html}", soft_wrap=True, highlight=False)
     return 0
 
 
-def publish(records: Sequence[Path], tables: Path, figures: Path) -> list[Report]:
-    """Write `<task>-<scale>.md`, `.csv` and `.png` for the records in files or folders; returns what was written."""
-    found = [record for path in records for record in read_all(path)]
-    reports = make_reports(compare(found), read_published(ROOT / "results" / "published.csv"))
+def publish(records: Sequence[Record], tables: Path, figures: Path) -> list[Report]:
+    """Write `<item>-<scale>.md`, `.tex`, `.csv` and `.png`; returns what was written."""
+    reports = make_reports(compare(records), read_published(ROOT / "results" / "published.csv"))
     for report in reports:
         write_atomically(tables / f"{report.name}.md", report.markdown())
+        write_atomically(tables / f"{report.name}.tex", latex(report))
         write_atomically(tables / f"{report.name}.csv", report.frame().to_csv(index=False, lineterminator="\n"))
         draw_curves(report.rows, figures / f"{report.name}.png", report.title, metric_label(report.metric))
     return reports

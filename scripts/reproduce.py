@@ -12,11 +12,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from decent_core.record import write_atomically
+from decent_core.record import read, write_atomically
 from scripts.children import Child, run_children
 from scripts.cli import options, run_main
+from scripts.page import write_page
 from scripts.registry import planned
 from scripts.report import publish
+from scripts.table_text import show
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,12 @@ def main(arguments: list[str]) -> int:
     failures = run_children(rows, jobs)
     console = Console()
     results = Path(chosen.results)
-    for report in publish([row.record for row in rows if row.outcome()], results, results):
-        report.show(console)
-        console.print(f"Written: {results / report.name}.md, .csv and .png", soft_wrap=True, highlight=False)
+    reports = publish([read(row.record) for row in rows if row.outcome()], results, results)
+    for report in reports:
+        show(report, console)
+        console.print(f"Written: {results / report.name}.md, .tex, .csv and .png", soft_wrap=True, highlight=False)
+    write_page(results / "report.html", reports, results)
+    console.print(f"Written: {results}/report.html, all of it in one page", soft_wrap=True, highlight=False)
     for row in rows if chosen.keep else []:
         if row.outcome() in ("ok", "diverged"):
             write_atomically(Path(str(chosen.keep)) / chosen.scale / row.name / "record.json", row.record.read_bytes())

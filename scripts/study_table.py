@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas
 
-from decent_core.compare import Interval, Row, difference, make_row
+from decent_core.compare import Interval, Row, difference, lower_is_better, make_row
 from decent_core.record import Record
 from scripts.notes import metric_label, origins
 from scripts.study_plan import Cell, Study
-from scripts.tables import NOTHING, markdown_table, number
+from scripts.table_text import NOTHING, markdown_table, number
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Table:
             raise ValueError("no run of the study is finished; leave out jobs=0 to run it")
         self.study, self.found = study, found
         self.metric = found[0][1].primary_metric
-        self.lower_is_better = self.metric.endswith("loss")
+        self.lower_is_better = lower_is_better(self.metric)
 
     @cached_property
     def panels(self) -> dict[str, list[Line]]:
@@ -124,8 +124,8 @@ class Table:
         return [
             f"Seeds {', '.join(map(str, seeds))}. ±: half the width of the 95 % Student-t interval over seeds; "
             "differences to the baseline at its own best rate are paired by seed. Without ±: a single run.",
-            f"Rates tried: {tried}. The best one has the best mean over seeds, on the validation set on which it is then "
-            "reported; (edge): the smallest or largest that was tried, another may be better still.",
+            f"Rates tried: {tried}. The best one has the best mean over seeds, on the validation set on which it is "
+            "then reported; (edge): the smallest or largest that was tried, another may be better still.",
             f"Every method has the same steps ({' or '.join(f'{n:,}' for n in steps)}), schedule and data.",
             *origins(records),
         ]

@@ -17,3 +17,4 @@ slurm = _needs(ROOT_USER and shutil.which("slurmctld") is not None, "root and Sl
 namespaces = _needs(ROOT_USER and shutil.which("ip") is not None, "root and iproute2")
 root = _needs(ROOT_USER, "root")
 fairseq = _needs(importlib.util.find_spec("fairseq") is not None, "make setup-fairseq")
+chromium = _needs(shutil.which("chromium") is not None, "chromium")

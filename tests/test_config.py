@@ -121,7 +121,10 @@ def test_topology_options_are_keys_of_their_topology():
         ("scale=tinny", "scale=tinny: no such scale; did you mean tiny?"),
         ("method=awcc", "method=awcc: no such method; did you mean awc?"),
         ("task=gpt3", "task=gpt3: no such task; did you mean gpt2?"),
-        ("experiment=p/gpt2/allreduce_adam", "experiment=p/gpt2/allreduce_adam: no such experiment; did you mean p/gpt2/all"),
+        (
+            "experiment=p/gpt2/allreduce_adam",
+            "experiment=p/gpt2/allreduce_adam: no such experiment; did you mean p/gpt2/all",
+        ),
         ("trainer.steps=many", 'trainer.steps="many": input should be a valid integer'),
         ("trainer.steps=true", "trainer.steps=true: input should be a valid integer"),
         ("trainer.steps=0", "trainer.steps=0: must be at least 1"),

@@ -12,6 +12,7 @@ from decent_core.record import read_all, write, write_atomically
 from scripts import report
 from scripts.notes import metric_label
 from scripts.report import publish, update_readme
+from scripts.table_text import show
 from scripts.tables import make_reports
 from tests.records import make_record
 
@@ -42,7 +43,7 @@ def test_table_of_single_runs_says_so_and_gives_no_interval():
     cells = cells_of(records)
     assert cells["allreduce_adamw"]["difference to All-Reduce"] == "baseline"
     assert cells["dadam_aer"] == {
-        "run": "dadam_aer, simulated", "seeds": "1", "validation loss": "5.2000", "local models": "5.2100",
+        "run": "dadam_aer, simulated", "seeds": "1", "validation loss (tiny)": "5.2000", "local models": "5.2100",
         "consensus distance": "0.250", "MiB sent a step": "2.00", "training seconds": "4.0",
         "difference to All-Reduce": "+0.2000", "published": "–",
     }  # fmt: skip
@@ -57,14 +58,14 @@ def test_table_of_several_seeds_has_paired_intervals_and_counts_what_was_missed(
     cells = cells_of(records)
     assert cells["dadam_aer"]["seeds"] == "2 + 1 diverged"
     assert cells["dadam_aer"]["difference to All-Reduce"] == "+0.5000 ± 0.0000"
-    assert cells["allreduce_adamw"]["validation loss"] == "5.0667 ± 0.5171"  # t(.975, 2) s / sqrt(3), by hand
+    assert cells["allreduce_adamw"]["validation loss (tiny)"] == "5.0667 ± 0.5171"  # t(.975, 2) s / sqrt(3), by hand
     assert "95 % Student-t interval" in table_of(records).markdown()
 
 
 def test_table_shows_a_row_that_never_finished():
     cells = cells_of([make_record(), make_record("dadam_aer", status="diverged", metrics={})])
     assert cells["dadam_aer"]["seeds"] == "0 + 1 diverged"
-    assert cells["dadam_aer"]["validation loss"] == "–"
+    assert cells["dadam_aer"]["validation loss (tiny)"] == "–"
 
 
 def test_table_shows_published_values_and_what_is_not_known_of_them():
@@ -86,10 +87,12 @@ def test_table_names_commit_device_and_uncommitted_changes():
 def test_table_on_a_terminal_fits_80_columns_and_cuts_nothing():
     stream = io.StringIO()
     made = table_of([make_record(row, source="measured") for row in (*ROWS, "allreduce_accum_adamw")])
-    made.show(Console(file=stream, width=80))
+    show(made, Console(file=stream, width=80))
     lines = stream.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
-    for cell in (cell for cells in made.cells() for cell in cells if cell not in ("1", "–")):
+    ran = [cells for cells in made.cells() if "not run" not in cells]
+    assert "Not run: accum_adamw_complete, dadam_complete." in " ".join(lines)
+    for cell in (cell for cells in ran for cell in cells if cell not in ("1", "–")):
         assert any(cell in line for line in lines)
 
 
@@ -100,15 +103,15 @@ def test_metric_label_is_readable():
 
 def test_publish_writes_table_data_and_figure_from_records_alone(tmp_path):
     records = store(tmp_path / "records", [make_record(row, seed) for row in ROWS for seed in (1, 2)])
-    publish([records], tmp_path / "tables", tmp_path / "figures")
-    markdown = (tmp_path / "tables" / "gpt2-tiny.md").read_text()
+    publish(read_all(records), tmp_path / "tables", tmp_path / "figures")
+    markdown = (tmp_path / "tables" / "p-gpt2-tiny.md").read_text()
     assert all(row in markdown for row in ROWS)
-    with open(tmp_path / "tables" / "gpt2-tiny.csv", newline="") as stream:
+    with open(tmp_path / "tables" / "p-gpt2-tiny.csv", newline="") as stream:
         lines = {line["run"]: line for line in csv.DictReader(stream)}
     assert float(lines["dadam_aer, simulated"]["val_loss"]) == 5.0
     assert lines["dadam_aer, simulated"]["seeds"] == "2"
     assert lines["dadam_aer, simulated"]["published"] == ""
-    image = matplotlib.image.imread(tmp_path / "figures" / "gpt2-tiny.png")
+    image = matplotlib.image.imread(tmp_path / "figures" / "p-gpt2-tiny.png")
     assert image.shape[1] >= 1000
     drawn = {tuple(colour) for colour in np.round(255 * image[..., :3].reshape(-1, 3)).astype(int)}
     assert {(0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)} <= drawn  # one colour a way to communicate
@@ -117,20 +120,20 @@ def test_publish_writes_table_data_and_figure_from_records_alone(tmp_path):
 def test_publish_twice_gives_the_same_bytes(tmp_path):
     records = store(tmp_path / "records", [make_record(row) for row in ROWS])
     for name in ("a", "b"):
-        publish([records], tmp_path / name, tmp_path / name)
+        publish(read_all(records), tmp_path / name, tmp_path / name)
     for path in (tmp_path / "a").iterdir():
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
 
 
 def test_readme_changes_between_its_markers_only_and_once(tmp_path):
     readme = tmp_path / "README.md"
-    write_atomically(readme, "before\n<!-- results:gpt2-tiny -->old<!-- /results:gpt2-tiny -->\nafter\n")
-    reports = publish([store(tmp_path / "records", [make_record()])], tmp_path / "t", tmp_path / "f")
+    write_atomically(readme, "before\n<!-- results:p-gpt2-tiny -->old<!-- /results:p-gpt2-tiny -->\nafter\n")
+    reports = publish([make_record()], tmp_path / "t", tmp_path / "f")
     update_readme(readme, reports, tmp_path / "f")
     text = readme.read_text()
-    assert text.startswith("before\n<!-- results:gpt2-tiny -->\n\n![")
-    assert text.endswith("<!-- /results:gpt2-tiny -->\nafter\n")
-    assert "(f/gpt2-tiny.png)" in text
+    assert text.startswith("before\n<!-- results:p-gpt2-tiny -->\n\n![")
+    assert text.endswith("<!-- /results:p-gpt2-tiny -->\nafter\n")
+    assert "(f/p-gpt2-tiny.png)" in text
     assert reports[0].markdown() in text
     update_readme(readme, reports, tmp_path / "f")
     assert readme.read_text() == text
@@ -143,9 +146,9 @@ def test_report_without_records_says_what_writes_them(tmp_path):
 
 def test_committed_results_are_those_of_the_committed_records(tmp_path):
     records = ROOT / "results" / "records"
-    reports = publish([records], tmp_path, tmp_path)
+    reports = publish(read_all(records), tmp_path, tmp_path)
     committed = sorted(path.name for path in (ROOT / "results" / "tables").glob("*"))
-    assert committed == sorted(f"{made.name}{end}" for made in reports for end in (".csv", ".md"))
+    assert committed == sorted(f"{made.name}{end}" for made in reports for end in (".csv", ".md", ".tex"))
     for name in committed:
         assert (tmp_path / name).read_text() == (ROOT / "results" / "tables" / name).read_text()
     readme = tmp_path / "README.md"
@@ -162,11 +165,12 @@ def test_further_published_metrics_and_outputs_are_shown(tmp_path):
         notes={"bleu": "a signature"}, metrics={"val_loss": 3.0, "bleu": 6.54321, "val_perplexity": 20.0},
     )  # fmt: skip
     write(record, tmp_path / "record.json")
-    (report,) = publish([tmp_path / "record.json"], tmp_path, tmp_path)
+    (report,) = publish([record], tmp_path, tmp_path)
     text = (tmp_path / f"{report.name}.md").read_text()
     header = next(line for line in text.splitlines() if line.startswith("| run"))
-    assert header.endswith("| bleu | bleu, published |")
+    assert "| published | bleu | bleu, published |" in header
     assert "| 6.5432 | 27.79 ± 0.16 |" in text
+    assert "| dadam_aer | not run | – | – | – | – | 27.58 ± 0.06 |" in text
     assert "| a \\| b | c | d |" in text
     assert "bleu: a signature." in text
     assert "cannot be compared with published ones" in text

@@ -1,0 +1,114 @@
+"""Studies: the grid that conf/study says, and a table and figure that choose rates as they claim to."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib.image
+import pytest
+
+from decent_core.record import read_all
+from scripts import study
+from scripts.compose import choices
+from scripts.config import load
+from scripts.study_figure import draw
+from scripts.study_plan import Line, Panel, Study, load_study, plan
+from scripts.study_table import Table
+from tests.records import make_record
+
+MADE_UP = Study(
+    title="made up", scale="smoke", seeds=2, common=("task=gpt2", "trainer.eval_every=0"),
+    panels=(Panel("all"),),
+    lines=(
+        Line("base", ("method=allreduce", "optimizer=adamw")),
+        Line("gossip", ("method=awc", "topology=ring", "optimizer=adamw")),
+        Line("other", ("method=awc", "topology=complete", "optimizer=adamw"), rates_times=10.0),
+    ),
+    baseline="base", rates=(0.1, 0.2, 0.4),
+)  # fmt: skip
+LOSSES = {  # base is best at .2, gossip at .4, its edge; `other` diverged once at its seemingly best rate
+    ("base", 0.1): (5.0, 5.2), ("base", 0.2): (4.0, 4.4), ("base", 0.4): (4.5, 4.5),
+    ("gossip", 0.1): (6.0, 6.0), ("gossip", 0.2): (5.0, 5.6), ("gossip", 0.4): (4.2, 4.8),
+    ("other", 1.0): (4.6, 4.6), ("other", 2.0): (4.5, 4.5), ("other", 4.0): (3.0, None),
+}  # fmt: skip
+
+
+def made_up_table(tmp_path):
+    found = []
+    for cell in plan(MADE_UP, "smoke", 2, tmp_path):
+        loss = LOSSES[cell.line, cell.rate][cell.seed - 1]
+        changes = {"status": "diverged", "metrics": {}} if loss is None else {}
+        found.append((cell, make_record(seed=cell.seed, loss=loss or 0.0, **changes)))
+    return Table(MADE_UP, found)
+
+
+def test_rates_are_chosen_by_the_mean_over_seeds_and_differences_are_paired(tmp_path):
+    base, gossip, other = made_up_table(tmp_path).values()
+    assert (base["rate"], base["at_edge"], base["tuned"].mean) == (0.2, False, pytest.approx(4.2))
+    assert (gossip["rate"], gossip["at_edge"]) == (0.4, True)
+    assert gossip["difference"].mean == pytest.approx(0.3)  # (4.2 - 4.0 + 4.8 - 4.4) / 2
+    assert gossip["difference"].half_width == pytest.approx(12.7062 * 0.1, rel=1e-4)  # t(.975, 1) s / sqrt(2), by hand
+    assert (gossip["equal_rate"], gossip["equal"].mean) == (0.2, pytest.approx(5.3))
+    assert gossip["equal_difference"].mean == pytest.approx(1.1)
+    assert (other["rate"], other["missed"], other["equal"]) == (2.0, 1, None)
+
+
+def test_table_says_what_was_tried_and_what_was_missed(tmp_path):
+    text = made_up_table(tmp_path).markdown()
+    assert "Rates tried: 0.1, 0.2, 0.4; 1, 2, 4." in text
+    assert "| gossip | 0.4 (edge) | 4.500 ± 3.812 | +0.300 ± 1.271 | 5.300 ± 3.812 | +1.100 ± 1.271 | 6 | 0 |" in text
+    assert "| other | 2 | 4.500 | +0.300 ± 2.541 | – | – | 6 | 1 |" in text
+    assert len(made_up_table(tmp_path).frame()) == 9
+
+
+def test_figure_is_a_picture(tmp_path):
+    image = matplotlib.image.imread(draw(made_up_table(tmp_path), tmp_path / "figure.png"))
+    assert image.shape[1] >= 1000
+
+
+@pytest.mark.parametrize("name", choices("study"))
+def test_every_cell_of_a_study_is_a_run_of_its_own_that_differs_as_it_says(name):
+    made = load_study(name)
+    cells = plan(made, made.scale, 1, Path("runs"))
+    assert len({cell.run.config_hash for cell in cells}) == len(cells)
+    assert len(cells) == len(made.panels) * len(made.lines) * len(made.rates)
+    for panel in made.panels:
+        configs = [load(cell.run.overrides) for cell in cells if cell.panel == panel.label]
+        assert len({repr(config.task) for config in configs}) == 1
+        assert len({repr(config.trainer) for config in configs}) == 1
+        assert len({repr(config.schedule) for config in configs}) == 1
+
+
+def test_study_of_large_batches_has_the_methods_of_the_published_rows():
+    made = load_study("decentlam")
+    for batch in ("2k", "32k"):
+        rows = [name for name in choices("experiment") if name.startswith(f"l/large_batch_{batch}/")]
+        published = {(c.method.name, c.optimizer.name, c.topology.name) for c in map(row, rows)}
+        here = [c for c in plan(made, "tiny", 1, Path("runs")) if f"batch={batch}" in c.run.overrides]
+        configs = [load(cell.run.overrides) for cell in here]
+        assert {(c.method.name, c.optimizer.name, c.topology.name) for c in configs} == published
+        assert {c.task.global_batch for c in configs} == {row(rows[0]).task.global_batch}
+
+
+def row(name):
+    return load([f"experiment={name}", "scale=tiny"])
+
+
+def test_a_wrong_name_and_an_empty_study_are_one_message(tmp_path):
+    with pytest.raises(ValueError, match="name=acumulation: no such study; did you mean accumulation"):
+        load_study("acumulation")
+    with pytest.raises(ValueError, match="no run of the study is finished"):
+        study.main(["name=accumulation", f"runs={tmp_path}", f"results={tmp_path}", "jobs=0"])
+
+
+def test_study_runs_keeps_its_records_and_is_made_again_of_them(tmp_path, monkeypatch, capsys):
+    small = replace(MADE_UP, rates=(0.001, 0.002), seeds=1, lines=MADE_UP.lines[:1])
+    monkeypatch.setattr(study, "load_study", lambda name: small)
+    where = ["name=made_up", f"runs={tmp_path}/runs", f"keep={tmp_path}/kept"]
+    assert study.main([*where, "jobs=2"]) == 0
+    kept = tmp_path / "kept" / "made_up"
+    records = read_all(kept / "records")
+    assert sorted(record.config["optimizer"]["lr"] for record in records) == [0.001, 0.002]
+    first = {path.name: path.read_bytes() for path in kept.glob("study_*")}
+    assert study.main([f"runs={tmp_path}/none", *where[::2], "jobs=0"]) == 0
+    assert {path.name: path.read_bytes() for path in kept.glob("study_*")} == first
+    assert "best rate" in capsys.readouterr().out
