@@ -73,7 +73,7 @@ class Child:
             except BlockingIOError:
                 return None
             return subprocess.Popen(
-                [sys.executable, "-m", "scripts.train", *self.overrides, f"out={self.folder}"],
+                [sys.executable, "-m", "scripts.train", *self.overrides, f"out={quoted(self.folder)}"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -81,6 +81,12 @@ class Child:
                 pass_fds=[lock.fileno()],
                 start_new_session=True,
             )
+
+
+def quoted(path: Path) -> str:
+    """A path as an override's value, whatever characters it has."""
+    text = str(path).replace("'", "\\'")
+    return f"'{text}'"
 
 
 def run_children(children: Sequence[Child], jobs: int) -> list[Child]:

@@ -87,5 +87,5 @@ def _cell(
 ) -> Cell:  # fmt: skip
     overrides = [*scale, *study.common, *panel.overrides, *line.overrides, f"optimizer.lr={rate:g}", f"seed={seed}"]
     name = "-".join(text for text in (panel.label, line.label, f"{rate:g}", f"s{seed}") if text)
-    safe = "".join(c if c.isalnum() or c in "-." else "_" for c in name)
+    safe = "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "_" for c in name)
     return Cell(panel.label, line.label, rate, seed, make_run(safe, overrides, folder))
