@@ -12,7 +12,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 pyth
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-fairseq reproduce records plan submit study-accumulation study-decentlam report \
+.PHONY: help setup setup-fairseq reproduce records plan submit study-accumulation study-decentlam bench report \
 	figure-runtime test lint lock clean
 
 help: ## list the targets

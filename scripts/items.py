@@ -12,6 +12,7 @@ TITLES = {
     "p/gpt2": "[P] GPT-2 on OpenWebText",
     "p/figure6_t4": "[P] Figure 6, time of an iteration, T4 GPUs",
     "p/figure6_a100": "[P] Figure 6, time of an iteration, A100 GPUs",
+    "p/figure6_a40": "[P] Figure 6, time of an iteration, A40 GPUs",
     "l/figure2": "[L] Figure 2, bias on least squares",
     "l/large_batch_2k": "[L] ResNet-50, global batch 2K",
     "l/large_batch_8k": "[L] ResNet-50, global batch 8K",

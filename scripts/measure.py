@@ -24,6 +24,7 @@ from decent_core.runtime.predict import serving
 from decent_core.settings import DistributedSettings
 from decent_core.topology import Round, Topology
 from scripts.config import RunConfig
+from scripts.pacing import bytes_a_second, pace_connections
 
 WARM_UP = 3
 MOST_SECONDS = 2.0  # for the repeats of one exchange, unless three take longer
@@ -41,14 +42,17 @@ class Place:
     local_size: int
 
 
-def measure(config: RunConfig, repeats: int) -> dict[str, Any] | None:
-    """Everything that a profile holds, on rank 0; None on the others. Raises ValueError without a launcher."""
-    place = _join(config)
+def measure(config: RunConfig, repeats: int, rate: str | None = None) -> dict[str, Any] | None:
+    """Everything that a profile holds, on rank 0; None on the others. Raises ValueError without a launcher.
+
+    With a `rate`, connections are paced to it, and every worker counts as a node of its own.
+    """
+    place = _join(config, rate)
     try:
         model = tasks.load(config.task.name).build(config.task, config.seed, dist.get_world_size()).build_model()
         row_bytes = sum(p.numel() for p in model.parameters()) * 4
         computing = _gather(_computing(config, place, model, repeats))
-        exchanges = _gather(_exchanges(place, row_bytes, repeats))
+        exchanges = _gather(_exchanges(place, row_bytes, repeats, None if rate is None else bytes_a_second(rate)))
         if place.rank:
             return None
         commit, dirty = git_state()
@@ -66,6 +70,7 @@ def measure(config: RunConfig, repeats: int) -> dict[str, Any] | None:
             "message_bytes": row_bytes,
             "bucket_bytes": _bucket_bytes(place, row_bytes),
             "repeats": repeats,
+            "paced": rate,
             **_summary(computing),
             "exchanges": _table(exchanges),
         }
@@ -73,7 +78,7 @@ def measure(config: RunConfig, repeats: int) -> dict[str, Any] | None:
         dist.destroy_process_group()
 
 
-def _join(config: RunConfig) -> Place:
+def _join(config: RunConfig, rate: str | None) -> Place:
     launch = find_launch()
     if launch is None:
         raise ValueError(
@@ -82,7 +87,7 @@ def _join(config: RunConfig) -> Place:
     assert isinstance(config.engine, DistributedSettings)
     device = choose_device(launch.local_rank)
     join(launch, device, config.engine.timeout_seconds)
-    nodes = workers_per_node()
+    nodes = workers_per_node() if rate is None else [1] * launch.world_size
     if len(set(nodes)) > 1:
         raise ValueError(f"nodes of {nodes} workers: a profile needs nodes of equal size")
     return Place(config.engine, device, launch.rank, nodes[0])
@@ -115,8 +120,8 @@ def _computing(config: RunConfig, place: Place, model: nn.Module, repeats: int) 
     return found[WARM_UP:]
 
 
-def _exchanges(place: Place, row_bytes: int, repeats: int) -> dict[Exchange, list[float]]:
-    """Seconds of this rank's exchanges, by what they are."""
+def _exchanges(place: Place, row_bytes: int, repeats: int, pace: float | None) -> dict[Exchange, list[float]]:
+    """Seconds of this rank's exchanges, by what they are; connections send at most `pace` bytes/s."""
     found: dict[Exchange, list[float]] = {}
     rows = torch.zeros(1, row_bytes // 4, device=place.device)
     for topology in serving(dist.get_world_size(), place.local_size):
@@ -124,6 +129,9 @@ def _exchanges(place: Place, row_bytes: int, repeats: int) -> dict[Exchange, lis
         for round_ in different_rounds(topology):
             key = exchange_keys(round_, topology.node_of)[place.rank]
             buckets = {_bucket_bytes(place, row_bytes) // 4} if topology.name == "complete" else set()  # All-Reduce's
+            timed(world, rows[:, :1], round_)  # some connections are made when they are first used
+            if pace is not None:
+                pace_connections(pace)
             for count in sorted({1, row_bytes // 4} | buckets):
                 times = repeated(world, rows[:, :count], round_, repeats)
                 if key is not None:

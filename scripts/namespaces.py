@@ -20,6 +20,7 @@ MOST_HOSTS = 250
 BUCKET = ("burst", "128kb", "latency", "50ms")
 #: as tc reads it: 100mbit, 1.5gbit
 RATE = re.compile(r"\d+(\.\d+)?(k|m|g)bit")
+UNITS = {"k": 1e-3, "m": 1.0, "g": 1e3}
 
 
 def check_possible() -> None:
@@ -56,6 +57,11 @@ def set_rate(names: Sequence[str], rate: str) -> None:
     """Change the rate of all links of a lab, from inside it or from outside."""
     for number, name in enumerate(names):
         _limit(name, number, f"{name.rpartition('-')[0]}-switch", rate)
+
+
+def megabits(rate: str) -> float:
+    """100mbit -> 100, 1gbit -> 1000."""
+    return float(rate[:-4]) * UNITS[rate[-4]]
 
 
 def address(host: int) -> str:

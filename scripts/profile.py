@@ -6,6 +6,10 @@ Takes the overrides of a training run, and `repeats`. Measured on all ranks at o
 backward, update, and how much computing times vary. Then, one at a time and without computing, the exchanges of every
 topology that serves this world: all parameters and a single number (the latency), by size of the group and by whether
 it crosses nodes; for All-Reduce, a bucket too. Slow exchanges are repeated less often.
+
+rate=100mbit paces every connection between workers (Linux, no root needed), so that one machine stands for workers with
+slow networks: each worker counts as a node of its own. Connections are limited, not links: a worker that sends to two
+others at once sends twice as fast. Run it in scripts.netlab for links.
 """
 
 import json
@@ -15,8 +19,10 @@ from pathlib import Path
 
 from scripts.cli import options, run_main
 from scripts.config import load
+from scripts.pacing import bytes_a_second
 
 SCHEMA = 1
+OWN = ("out", "repeats", "rate", "--help", "-h")
 
 
 @dataclass(frozen=True)
@@ -25,21 +31,24 @@ class Options:
 
     out: str = "results/local/profile.json"
     repeats: int = 20
+    rate: str | None = None
 
     def __post_init__(self) -> None:
         if self.repeats < 3:
             raise ValueError(f"repeats={self.repeats}: must be at least 3, for a median and a spread")
+        if self.rate is not None:
+            bytes_a_second(self.rate)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Measure on all ranks; rank 0 writes the profile and prints its path."""
-    own = [text for text in arguments if text.partition("=")[0] in ("out", "repeats", "--help", "-h")]
+    own = [text for text in arguments if text.partition("=")[0] in OWN]
     given = options(Options, own, __doc__ or "")
     config = load(["method=awc", "engine=distributed", *[text for text in arguments if text not in own]])
     from decent_core.record import write_atomically
     from scripts.measure import measure  # torch is imported only for a configuration that is right
 
-    profile = measure(config, given.repeats)
+    profile = measure(config, given.repeats, given.rate)
     if profile is not None:
         write_atomically(Path(given.out), json.dumps({"schema": SCHEMA, **profile}, indent=1).encode())
         print(given.out)

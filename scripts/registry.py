@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
+from decent_core.compare import item_of
 from scripts.children import Child
 from scripts.compose import MissingValue, NoSuchRecipe, choices
 from scripts.config import load
+
+
+class NeedsLauncher(ValueError):
+    """The experiment is about processes that exchange over a network."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +26,13 @@ class Planned:
     left_out: dict[str, str]
 
 
-def planned(experiments: str, scale: str, seeds: int, folder: Path) -> Planned:
+def planned(
+    experiments: str, scale: str, seeds: int, folder: Path, overrides: Sequence[str] = (), launched: bool = False
+) -> Planned:
     """The runs of all experiments that fit one of the patterns (separated by spaces), with seeds 1 to `seeds`.
 
-    Raises ValueError if no experiment fits.
+    `overrides` go to every run. `launched`: runs for a launcher, a process for each worker; otherwise experiments that
+    need one are left out. Raises ValueError if no experiment fits.
     """
     if seeds < 1:
         raise ValueError(f"seeds={seeds}: must be at least 1")
@@ -37,9 +45,10 @@ def planned(experiments: str, scale: str, seeds: int, folder: Path) -> Planned:
     for name in names:
         try:
             for seed in range(1, seeds + 1):
-                overrides = [f"experiment={name}", f"scale={scale}", f"seed={seed}"]
-                runs.append(make_run(f"{name}-s{seed}", overrides, folder / scale))
-        except (NoSuchRecipe, MissingValue) as error:
+                chosen = [f"experiment={name}", f"scale={scale}", f"seed={seed}", *overrides]
+                chosen = _for_launcher(chosen) if launched else _for_one_process(chosen)
+                runs.append(make_run(f"{name}-s{seed}", chosen, folder / scale))
+        except (NoSuchRecipe, MissingValue, NeedsLauncher) as error:
             left_out[name] = str(error)
     return Planned(tuple(runs), left_out)
 
@@ -51,14 +60,21 @@ def make_run(name: str, overrides: Sequence[str], folder: Path) -> Child:
     return Child(name, tuple(overrides), place, config.config_hash, config.trainer.steps)
 
 
+def _for_one_process(overrides: list[str]) -> list[str]:
+    if load(overrides).engine.name != "virtual":
+        raise NeedsLauncher("engine=distributed: it needs a launcher, as make submit or torchrun is")
+    return overrides
+
+
+def _for_launcher(overrides: list[str]) -> list[str]:
+    """With all that the launcher would decide otherwise, and a record would then name another configuration."""
+    distributed = [*overrides, "engine=distributed"]
+    return distributed if load(distributed).local_size is not None else [*distributed, "local_size=1"]
+
+
 def items() -> list[str]:
     """All items, as `p-table3`."""
     return sorted({item_of(name).replace("/", "-") for name in choices("experiment")})
-
-
-def item_of(experiment: str) -> str:
-    """`p/table3/dadam_aer` -> `p/table3`."""
-    return experiment.rpartition("/")[0]
 
 
 def _pattern(text: str) -> str:

@@ -16,6 +16,7 @@ from decent_core.record import read, write_atomically
 from scripts.children import Child, run_children
 from scripts.cli import options, run_main
 from scripts.page import write_page
+from scripts.plan import main as list_runs
 from scripts.registry import planned
 from scripts.report import publish
 from scripts.table_text import show
@@ -37,6 +38,9 @@ class Options:
 def main(arguments: list[str]) -> int:
     """Run what is missing, then write and show tables and curves."""
     chosen = options(Options, arguments, __doc__ or "")
+    if chosen.scale == "paper":
+        explain_paper(chosen)
+        return 0
     rows = plan(chosen)
     jobs = min(len(rows), chosen.jobs or os.cpu_count() or 1)
     failures = run_children(rows, jobs)
@@ -57,13 +61,20 @@ def main(arguments: list[str]) -> int:
     return 1 if failures else 0
 
 
+def explain_paper(chosen: Options) -> None:
+    """A run at scale=paper takes a cluster: show what all of them cost, write the jobs file, say how to go on."""
+    jobs = f"{chosen.runs}/paper-jobs.txt"
+    list_runs([f"item={chosen.experiments}", "scale=paper", f"seeds={chosen.seeds}", f"out={jobs}"])
+    print(
+        "\nA run of scale=paper takes a cluster of GPUs (docs/cluster.md). Submit an item's to Slurm, or look first:\n"
+        f"  make submit ITEM=p-gpt2 SCALE=paper SEEDS={chosen.seeds} CLUSTER=example DRY=1\n"
+        "or start a line of the jobs file on as many GPUs as it has workers:\n"
+        "  torchrun --nnodes=4 --nproc-per-node=4 ... -m scripts.train LINE"
+    )
+
+
 def plan(chosen: Options) -> list[Child]:
     """All chosen experiments with a recipe at the scale, one run a seed; ValueError if there is none."""
-    if chosen.scale == "paper":
-        raise ValueError(
-            "scale=paper: a row takes a cluster; one starts with torchrun --nnodes=4 --nproc-per-node=4 "
-            "-m scripts.train experiment=NAME engine=distributed scale=paper"
-        )
     found = planned(chosen.experiments, chosen.scale, chosen.seeds, Path(chosen.runs))
     if not found.runs:
         raise ValueError(f"experiments={chosen.experiments}: {'; '.join(sorted(set(found.left_out.values())))}")

@@ -83,8 +83,8 @@ def test_experiments_are_overrides_and_compose_at_every_scale_of_their_task(name
             config = load([f"experiment={name}", f"scale={scale}"])
         except NoSuchRecipe:
             continue
-        except MissingValue as error:  # [L]'s rates could not be established
-            assert (name[:13], scale, str(error)[:13]) == ("l/large_batch", "paper", "optimizer.lr:")
+        except MissingValue:
+            assert (name[:13], scale) == ("l/large_batch", "paper"), "[L]'s rates alone could not be established"
             config = load([f"experiment={name}", f"scale={scale}", "optimizer.lr=1"])
         scales.append(scale)
         assert (config.experiment, config.scale) == (name, scale)

@@ -232,3 +232,33 @@ def test_decoding_processes_end_with_a_killed_parent(tree, tmp_path):
         time.sleep(0.1)
     os.kill(child, signal.SIGKILL)
     pytest.fail("the decoding process outlived its parent by 10 s")
+
+
+WARNED = """
+import sys, time
+from decent_core.signals import StopRequest
+from tasks.imagenet.task import ImageTask
+from tests.images import file_settings
+if __name__ == "__main__":
+    stop = StopRequest().listen()
+    task = ImageTask(file_settings(sys.argv[1], decode_processes=1), 3, 1)
+    task.batch(0, 0)
+    print("ready", flush=True)
+    while not stop:
+        time.sleep(0.01)
+    time.sleep(0.5)
+    print(stop.name, [len(task.batch(step, 0)["images"]) for step in range(1, 20)])
+    task._images.decoder.close()
+"""
+
+
+def test_a_schedulers_warning_to_all_processes_ends_no_decoding_process(tree, tmp_path):
+    (tmp_path / "warned.py").write_text(WARNED)
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    command = [sys.executable, str(tmp_path / "warned.py"), str(tree)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True) as run:
+        assert run.stdout.readline() == "ready\n"
+        os.killpg(run.pid, signal.SIGUSR1)
+        said, _ = run.communicate(timeout=60)
+    assert run.returncode == 0
+    assert said.startswith("SIGUSR1 [")

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.netbench import CELLS, Options
-from scripts.netbench_picture import megabits
+from scripts.namespaces import megabits
+from scripts.netbench import Options
+from scripts.netbench_report import CELLS
 from tests import needs
 
 ROOT = Path(__file__).parents[1]
@@ -18,10 +19,11 @@ COMPUTE_MS, BUCKET_KIB = 30.0, 256
 MESSAGE_MS = BUCKET_KIB * 8.192 / 20
 
 
+@needs.decent_dp
 @needs.namespaces
 def test_all_cells_are_measured_and_predicted(tmp_path):
-    settings = ["workers=2", "nodes=2", "rates=[20mbit]", "forward_ms=10", "backward_ms=20", f"bucket_kib={BUCKET_KIB}"]
-    command = [sys.executable, "-m", "scripts.netbench", *settings, "steps=2", "repeats=1", f"out={tmp_path}/n.png"]
+    settings = ["workers=4", "nodes=2", "rates=[20mbit]", "forward_ms=10", "backward_ms=20", f"bucket_kib={BUCKET_KIB}"]
+    command = [sys.executable, "-m", "scripts.netbench", *settings, "steps=4", "repeats=1", f"out={tmp_path}/n.png"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stderr
@@ -39,7 +41,12 @@ def test_all_cells_are_measured_and_predicted(tmp_path):
 
 @pytest.mark.parametrize(
     ("settings", "says"),
-    [({"nodes": 3}, "nodes=3: must be"), ({"rates": ("1gbit", "fast")}, "fast is no rate"), ({"steps": 0}, "steps=0")],
+    [
+        ({"nodes": 3}, "nodes=3: must be"),
+        ({"rates": ("1gbit", "fast")}, "fast is no rate"),
+        ({"steps": 0}, "steps=0"),
+        ({"load": "gpt2", "forward_ms": 1.0}, "are for load=sleep"),
+    ],
 )
 def test_impossible_settings_are_refused(settings, says):
     with pytest.raises(ValueError, match=says):

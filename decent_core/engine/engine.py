@@ -126,6 +126,9 @@ class Engine:
         for index in range(self.replicas.count):
             self.replicas.update(index, self.settings.clip_norm)
 
+    def combine_and_adapt(self, mixing: Pending) -> None:
+        self.replicas.combine_and_update(mixing.parts(), self.settings.clip_norm)
+
     def _count_mean(self) -> None:
         """Counted as a ring all-reduce of the parameters."""
         self.bytes_sent += 2 * (self.world.size - 1) / self.world.size * self.x.shape[1] * self.x.element_size()
@@ -205,6 +208,16 @@ class _Timed:
         rows = self.pending.wait()
         self.engine.waits.append((start, self.engine.clock.mark()))
         return rows
+
+    def parts(self) -> Iterator[Tensor]:
+        arriving = self.pending.parts()
+        while True:
+            start = self.engine.clock.mark()
+            part = next(arriving, None)
+            self.engine.waits.append((start, self.engine.clock.mark()))
+            if part is None:
+                return
+            yield part
 
 
 def derived_seed(*parts: int) -> int:

@@ -1,7 +1,9 @@
 """The exchanges of one rank: rounds as group averages and point-to-point messages, beside the computation."""
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
 
 import torch
 import torch.distributed as dist
@@ -11,18 +13,36 @@ from decent_core.engine.place import Place
 from decent_core.engine.virtual import Done
 from decent_core.topology import GroupPlan, GroupRound, PeerPlan, PeerRound, Round, Topology
 
+#: pieces of a row that are on their way between peers at once, so that links do not rest between two of them; and over
+#: gloo, which sends a message as fast as it can, their largest size: more overruns the queues in front of slow links
+AHEAD, PIECE_BYTES = 2, 2**18
+FAILED = -1
+
 
 class InFlight:
-    """An exchange that a communication thread or stream carries out."""
+    """An exchange that a communication thread or stream carries out.
 
-    def __init__(self, result: Tensor, future: Future | None, finish: Callable[[], None]):
-        self.result, self.future, self.finish = result, future, finish
+    `progress` tells how many elements of the row are mixed, time after time, or `FAILED`; the future then raises why.
+    """
+
+    def __init__(self, result: Tensor, future: Future | None, progress: "SimpleQueue[int]", finish: Callable[[], None]):
+        self.result, self.future, self.progress, self.finish = result, future, progress, finish
 
     def wait(self) -> Tensor:
         if self.future is not None:
             self.future.result()
         self.finish()
         return self.result
+
+    def parts(self) -> Iterator[Tensor]:
+        """The mixed row from its start to its end, [1, some] at a time, each as soon as it is there."""
+        start, size = 0, self.result.shape[1]
+        while self.future is not None and start < size and (end := self.progress.get()) != FAILED:
+            yield self.result[:, start:end]
+            start = end
+        rest = self.wait()[:, start:]
+        if rest.numel():
+            yield rest
 
 
 class Exchange:
@@ -48,56 +68,98 @@ class Exchange:
         row = rows[0]
         if row.numel() not in self.results:
             self.results[row.numel()] = torch.empty_like(row)
-        mixed = self.results[row.numel()]
+        result, progress = self.results[row.numel()], SimpleQueue[int]()
         # The most neighbours that any worker has: both ends of a message must cut the row into the same pieces.
         degree = round_.sources.shape[1] - 1 if isinstance(round_, PeerRound) else 1
-        work = (row, mixed, plan, degree, what)
+        mixing = self._mix(row, result, plan, degree, what)
         if self.thread is not None:
-            return InFlight(mixed[None], self.thread.submit(self._carry_out, *work), lambda: None)
+            return InFlight(result[None], self.thread.submit(_carry_out, mixing, progress), progress, lambda: None)
         current, stream = torch.accelerator.current_stream(), self.stream
         assert stream is not None
         stream.wait_stream(current)
         with stream:
-            self._carry_out(*work)
-        return InFlight(mixed[None], None, lambda: current.wait_stream(stream))
+            _carry_out(mixing, progress)
+        return InFlight(result[None], None, progress, lambda: current.wait_stream(stream))
 
-    def _carry_out(self, row: Tensor, result: Tensor, plan: GroupPlan | PeerPlan, degree: int, what: str) -> None:
+    def _mix(self, row: Tensor, result: Tensor, plan: GroupPlan | PeerPlan, degree: int, what: str) -> Iterator[int]:
+        """Mixes `row` into `result` from start to end; yields, piece by piece, how many elements are done."""
         if isinstance(plan, PeerPlan):
-            self._combine_peers(row, result, plan, degree, what)
-        elif len(plan.members) == 2:
+            return self._combine_peers(row, result, plan, degree, what)
+        if len(plan.members) == 2:
             peer = plan.members[plan.members[0] == self.place.rank]
-            self._combine_peers(row, result, PeerPlan(0.5, ((peer, 0.5),), (peer,)), degree, what)
-        else:
-            self._average_group(row, result, plan, what)
+            return self._combine_peers(row, result, PeerPlan(0.5, ((peer, 0.5),), (peer,)), degree, what)
+        return self._average_group(row, result, plan, what)
 
-    def _average_group(self, row: Tensor, result: Tensor, plan: GroupPlan, what: str) -> None:
-        result.copy_(row)
+    def _average_group(self, row: Tensor, result: Tensor, plan: GroupPlan, what: str) -> Iterator[int]:
+        elements, group, done = self._bucket_elements(row), self.groups[plan.members], 0
         with self.place.named(f"{what}: group average", plan.members):
-            for bucket in result.split(self._bucket_elements(row)):
-                dist.all_reduce(bucket, group=self.groups[plan.members])
-        result.div_(len(plan.members))
-
-    def _combine_peers(self, row: Tensor, result: Tensor, plan: PeerPlan, degree: int, what: str) -> None:
-        """result <- w_self row + sum over in-neighbours of weight x received, in pieces that bound what is received."""
-        elements = min(self._bucket_elements(row), -(-row.numel() // max(1, degree)))
-        if self.received is None or self.received.numel() < degree * elements:
-            self.received = torch.empty(degree * elements, dtype=row.dtype, device=row.device)
-        ranks = sorted({self.place.rank, *plan.sends, *(peer for peer, _ in plan.receives)})
-        with self.place.named(f"{what}: exchange with peers", ranks):
+            works = []
             for own, mixed in zip(row.split(elements), result.split(elements), strict=True):
-                arrived = [self.received[k * elements :][: own.numel()] for k in range(len(plan.receives))]
-                operations = [dist.P2POp(dist.isend, own, peer) for peer in plan.sends]
-                receives = zip(arrived, plan.receives, strict=True)
-                operations += [dist.P2POp(dist.irecv, tensor, peer) for tensor, (peer, _) in receives]
-                works = dist.batch_isend_irecv(operations) if operations else []
-                torch.mul(own, plan.self_weight, out=mixed)
-                for work in works:
-                    work.wait(self.place.timeout) if self.on_cpu else work.wait()
-                for tensor, (_, weight) in zip(arrived, plan.receives, strict=True):
-                    mixed.add_(tensor, alpha=weight)
+                mixed.copy_(own)
+                works.append((mixed, dist.all_reduce(mixed, group=group, async_op=True)))
+            for mixed, work in works:
+                work.wait()
+                mixed.div_(len(plan.members))
+                done += mixed.numel()
+                yield done
+
+    def _combine_peers(self, row: Tensor, result: Tensor, plan: PeerPlan, degree: int, what: str) -> Iterator[int]:
+        """result <- w_self row + sum over in-neighbours of weight x received.
+
+        The first neighbour's row is received in `result`, those of the others in pieces that bound the memory.
+        """
+        others, elements, done = max(0, degree - 1), self._bucket_elements(row), 0
+        if self.on_cpu:
+            elements = max(1, min(elements, PIECE_BYTES // row.element_size()))
+        if others:
+            elements = min(elements, -(-row.numel() // (AHEAD * others)))
+        if self.received is None or self.received.numel() < AHEAD * others * elements:
+            self.received = torch.empty(AHEAD * others * elements, dtype=row.dtype, device=row.device)
+        ranks = sorted({self.place.rank, *plan.sends, *(peer for peer, _ in plan.receives)})
+        under_way: deque[tuple[list[dist.Work], list[Tensor], Tensor]] = deque()
+        with self.place.named(f"{what}: exchange with peers", ranks):
+            for number, (own, mixed) in enumerate(zip(row.split(elements), result.split(elements), strict=True)):
+                if len(under_way) == AHEAD:
+                    done += self._finish_piece(*under_way.popleft(), plan)
+                    yield done
+                buffers = self.received[number % AHEAD * others * elements :].split(elements) if others else ()
+                arriving = [mixed, *(buffer[: own.numel()] for buffer in buffers)][: len(plan.receives)]
+                under_way.append((self._start_piece(own, arriving, plan, number), [mixed, *arriving[1:]], own))
+            while under_way:
+                done += self._finish_piece(*under_way.popleft(), plan)
+                yield done
+
+    def _start_piece(self, own: Tensor, arriving: list[Tensor], plan: PeerPlan, number: int) -> list[dist.Work]:
+        operations = [dist.P2POp(dist.isend, own, peer, tag=number) for peer in plan.sends]
+        receives = zip(arriving, plan.receives, strict=True)
+        operations += [dist.P2POp(dist.irecv, tensor, peer, tag=number) for tensor, (peer, _) in receives]
+        return dist.batch_isend_irecv(operations) if operations else []
+
+    def _finish_piece(self, works: list[dist.Work], arrived: list[Tensor], own: Tensor, plan: PeerPlan) -> int:
+        """Wait for a piece and combine it into the first of `arrived`; returns its length."""
+        for work in works:
+            work.wait(self.place.timeout) if self.on_cpu else work.wait()
+        mixed, *others = arrived
+        if not plan.receives:
+            torch.mul(own, plan.self_weight, out=mixed)
+            return mixed.numel()
+        (_, first), *rest = plan.receives
+        mixed.mul_(first).add_(own, alpha=plan.self_weight)
+        for tensor, (_, weight) in zip(others, rest, strict=True):
+            mixed.add_(tensor, alpha=weight)
+        return mixed.numel()
 
     def _bucket_elements(self, row: Tensor) -> int:
         return max(1, int(self.place.settings.bucket_mib * 2**20) // row.element_size())
+
+
+def _carry_out(mixing: Iterator[int], progress: "SimpleQueue[int]") -> None:
+    try:
+        for done in mixing:
+            progress.put(done)
+    except BaseException:
+        progress.put(FAILED)
+        raise
 
 
 def _create_groups(topology: Topology, place: Place) -> dict[tuple[int, ...], dist.ProcessGroup | None]:

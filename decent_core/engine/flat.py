@@ -1,5 +1,7 @@
 """Flat parameter rows: where each trainable parameter of a model lies in a vector of D elements."""
 
+from bisect import bisect_right
+
 import torch
 from torch import Tensor, nn
 
@@ -25,6 +27,7 @@ class FlatLayout:
         for parameter in self.parameters:
             self.offsets.append(self.size)
             self.size += -(-parameter.numel() // ALIGNMENT) * ALIGNMENT
+        self.ends = [offset + p.numel() for offset, p in zip(self.offsets, self.parameters, strict=True)]
         self.strides = [_dense_strides(p) for p in self.parameters]
 
     def views(self, row: Tensor) -> list[Tensor]:
@@ -32,6 +35,10 @@ class FlatLayout:
         start = row.storage_offset()
         placed = zip(self.parameters, self.strides, self.offsets, strict=True)
         return [row.as_strided(p.size(), stride, start + offset) for p, stride, offset in placed]
+
+    def complete_within(self, elements: int) -> int:
+        """How many parameters, from the first on, lie within the first `elements` of a row."""
+        return bisect_right(self.ends, elements)
 
     def flatten(self, tensors: list[Tensor | None], out: Tensor) -> Tensor:
         """Write one tensor a parameter into `out` [D]; None and the gaps of the alignment become zero."""

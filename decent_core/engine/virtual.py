@@ -1,6 +1,6 @@
 """All N workers in this process: mixing is a product of the round's matrix with the rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -19,6 +19,9 @@ class Done:
 
     def wait(self) -> Tensor:
         return self.rows
+
+    def parts(self) -> Iterator[Tensor]:
+        yield self.wait()
 
 
 class _Deferred(Done):

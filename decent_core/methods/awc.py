@@ -21,6 +21,5 @@ class CombineWhileAdapting(Method):
 
     def end_step(self, workers: Workers) -> None:
         assert self._mixing is not None, "end_step without begin_step"
-        workers.x.copy_(self._mixing.wait())
+        workers.combine_and_adapt(self._mixing)
         self._mixing = None
-        workers.apply_optimizers()

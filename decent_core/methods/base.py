@@ -5,6 +5,7 @@ decides how. Every tensor that a method handles is `[L, D]`: a row for each loca
 one in the distributed engine) of D flat parameters, so the same lines run in both.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Protocol
 
@@ -18,6 +19,9 @@ class Pending(Protocol):
 
     def wait(self) -> Tensor:
         """The mixed rows, [L, D]; raises `ExchangeError` if a peer does not answer in time."""
+
+    def parts(self) -> Iterator[Tensor]:
+        """The same from the first column to the last, [L, some] at a time, each as soon as it is there."""
 
 
 class Workers(Protocol):
@@ -78,6 +82,9 @@ class Workers(Protocol):
 
     def apply_optimizers(self) -> None:
         """x_i <- x_i - lr d_i, with worker i's own optimizer, clipping norm and loss scale."""
+
+    def combine_and_adapt(self, mixing: Pending) -> None:
+        """x <- the mixed rows, then `apply_optimizers`; what has arrived is updated while the rest is on its way."""
 
 
 def state() -> Any:

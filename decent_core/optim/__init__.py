@@ -2,7 +2,7 @@
 
 from decent_core.optim.accum_adam import AccumAdam, AccumAdamW
 from decent_core.optim.decay import add_coupled_decay, without_coupled_decay
-from decent_core.optim.groups import assert_groups_cover, parameter_groups
+from decent_core.optim.groups import assert_groups_cover, only, parameter_groups
 from decent_core.optim.lars import LARS
 from decent_core.optim.schedule import SCHEDULES, Schedule
 from decent_core.optim.settings import OPTIMIZERS, OptimizerSettings, build
@@ -18,6 +18,7 @@ __all__ = [
     "add_coupled_decay",
     "assert_groups_cover",
     "build",
+    "only",
     "parameter_groups",
     "without_coupled_decay",
 ]

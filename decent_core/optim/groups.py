@@ -1,9 +1,12 @@
 """Parameter groups by the kind of tensor and module, never by name."""
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from torch import nn
+from torch.optim import Optimizer
 
 # Layers whose parameters may have the shape of a matrix and are still scales and shifts, which decay would only turn
 # into another learning rate. All other normalisation layers (batch, group, instance) hold vectors.
@@ -41,3 +44,17 @@ def assert_groups_cover(groups: list[dict[str, Any]], model: nn.Module) -> None:
     """Proof that the groups hold every trainable parameter of `model` exactly once, and nothing else."""
     listed = Counter(id(p) for group in groups for p in group["params"])
     assert listed == Counter(id(p) for p in model.parameters() if p.requires_grad)
+
+
+@contextmanager
+def only(optimizer: Optimizer, parameters: Sequence[nn.Parameter]) -> Iterator[None]:
+    """Inside, a step of the optimizer moves these parameters and leaves all others, and their state, alone."""
+    chosen = {id(p) for p in parameters}
+    before = [group["params"] for group in optimizer.param_groups]
+    for group in optimizer.param_groups:
+        group["params"] = [p for p in group["params"] if id(p) in chosen]
+    try:
+        yield
+    finally:
+        for group, whole in zip(optimizer.param_groups, before, strict=True):
+            group["params"] = whole

@@ -108,12 +108,14 @@ def serving(world_size: int, local_size: int) -> list[Topology]:
     return found
 
 
-def predict_gossip(step: Step, fabric: Fabric, topology: Topology, explain: bool = True) -> Prediction:
-    """An iteration of gossip over the topology."""
-    work = Workload(1, step.forward, step.backward, step.update)
+def predict_gossip(
+    step: Step, fabric: Fabric, topology: Topology, explain: bool = True, buckets: int = 1
+) -> Prediction:
+    """An iteration of gossip over the topology. Our engine exchanges one bucket; decent-dp exchanges several."""
+    work = Workload(buckets, step.forward / buckets, step.backward / buckets, step.update / buckets)
 
     def seconds(noise: Noise, latency: bool, bandwidth: bool) -> float:
-        cost = fabric.cost(step.message_bytes, latency, bandwidth)
+        cost = fabric.cost(step.message_bytes / buckets, latency, bandwidth)
         return simulate_gossip(work, topology, cost, noise, *_iterations(topology.world_size))
 
     return _explained(step, seconds, explain)

@@ -3,10 +3,12 @@
 import logging
 import math
 import multiprocessing
+import signal
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from functools import cached_property
+from multiprocessing import forkserver
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,10 @@ class Decoder:
     def _pool(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["tasks.imagenet.decode"])  # torchvision is imported once, not in each process
+        # Schedulers warn every process of a job. This one is for those that train, and what is blocked is inherited.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+        forkserver.ensure_running()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         arguments = (self._settings, self._readers)
         return ProcessPoolExecutor(self._settings.decode_processes, context, initializer=start, initargs=arguments)
 

@@ -4,11 +4,13 @@ What a method sees is the same as in an engine, and so are its lines; what is le
 model takes through the module, forward and backward, which costs a hundred times more than the arithmetic.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from decent_core.methods import Method
+from decent_core.methods import Method, Pending
 from decent_core.topology import Topology
 from tasks.regression.problem import Floats, Problem
 
@@ -23,6 +25,9 @@ class Mixed:
 
     def wait(self) -> Tensor:
         return self.rows
+
+    def parts(self) -> Iterator[Tensor]:
+        yield self.rows
 
 
 class RowWorkers:
@@ -69,6 +74,10 @@ class RowWorkers:
 
     def apply_optimizers(self) -> None:
         self.optimizer.step()
+
+    def combine_and_adapt(self, mixing: Pending) -> None:
+        self.x.copy_(mixing.wait())
+        self.apply_optimizers()
 
     @torch.no_grad()
     def train(self, steps: int) -> Floats:

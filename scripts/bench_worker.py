@@ -1,0 +1,85 @@
+"""One worker of scripts.bench: steps of all cells in turns, or the peak memory of one cell."""
+
+import json
+import resource
+import sys
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from decent_core.engine.launch import choose_device, find_launch, join
+from scripts.bench_cells import TIMEOUT_SECONDS, Cell, Steps, build_cell, parameter_bytes, timed_steps
+from scripts.bench_loads import make_load
+from scripts.bench_report import LOOPBACK
+from scripts.cli import run_main
+from scripts.namespaces import set_rate
+from scripts.pacing import bytes_a_second, pace_connections
+
+WARM_UP_STEPS = 2  # decent-dp makes its buckets and its first exchange in the second
+MEMORY_STEPS = 4
+LOCAL_SIZE = 2  # for the groups of a topology; every worker has a link of its own all the same
+
+
+def main(arguments: list[str]) -> None:
+    """Measure what the plan says; rank 0 writes what came out as JSON to the path given."""
+    plan = json.loads(arguments[0])
+    launch = find_launch()
+    assert launch is not None
+    torch.set_num_threads(1)
+    join(launch, choose_device(launch.local_rank), TIMEOUT_SECONDS)
+    found = _memory(plan, launch.rank) if plan["what"] == "memory" else _times(plan, launch.rank)
+    if launch.rank == 0:
+        with open(plan["out"], "w") as stream:
+            json.dump(found, stream)
+    dist.destroy_process_group()
+
+
+def _times(plan: dict[str, Any], rank: int) -> list[dict[str, Any]]:
+    """Seconds a step of every cell, at every rate, in every repeat."""
+    load = make_load(plan, rank, dist.get_world_size())
+    cells: dict[Cell, Steps] = {(n, t): build_cell((n, t), load, LOCAL_SIZE, plan["bucket"]) for n, t in plan["cells"]}
+    world = {
+        "workers": dist.get_world_size(),
+        "local_size": LOCAL_SIZE,
+        "parameter_bytes": parameter_bytes(load.build_model()),
+    }
+    found: list[dict[str, Any]] = []
+    for steps in cells.values():
+        timed_steps(steps, WARM_UP_STEPS)
+    for rate in plan["rates"]:
+        if not plan["hosts"] and rate != LOOPBACK:
+            pace_connections(bytes_a_second(rate))
+        elif plan["hosts"] and rank == 0:
+            set_rate(plan["hosts"], rate)
+        dist.barrier()
+        for repeat in range(plan["repeats"]):
+            order = list(cells.items())
+            for (name, topology), steps in order if repeat % 2 == 0 else reversed(order):  # a drift hits all alike
+                identity = {"load": plan["load"], "rate": rate, "repeat": repeat, "method": name, "topology": topology}
+                found.append({**identity, **world, **timed_steps(steps, plan["steps"])})
+    return found
+
+
+def _memory(plan: dict[str, Any], rank: int) -> list[dict[str, Any]]:
+    """MiB by which this cell's training has raised the peak memory of each worker's process."""
+    load = make_load(plan, rank, dist.get_world_size())
+    before = _peak_mib()
+    ((name, topology),) = plan["cells"]
+    steps = build_cell((name, topology), load, LOCAL_SIZE, plan["bucket"])
+    for _ in range(MEMORY_STEPS):
+        steps.step()
+    steps.drain()
+    peaks: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(peaks, _peak_mib() - before)
+    mib = parameter_bytes(load.build_model()) / 2**20
+    return [{"method": name, "topology": topology, "parameters_mib": mib, "peak_mib": peaks}]
+
+
+def _peak_mib() -> float:
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,170 @@
+"""List the runs of a published table or figure with what they cost, and write a jobs file: one line of overrides a run.
+
+    python -m scripts.plan item=p-table2 scale=paper seeds=3 out=jobs.txt
+    python -m scripts.plan item=p-gpt2 scale=paper device=A100
+    python -m scripts.plan item=l-large_batch_8k scale=paper overrides=[optimizer.lr=0.1]
+
+Finished runs are left out, and a changed configuration is a new run. Step times are given (step_ms), measured in the
+records of runs that are alike, or published; where nobody has measured, none is shown. A line of the jobs file is what
+scripts.train gets under torchrun; make submit submits the file to a cluster.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from decent_core.compare import item_of
+from decent_core.record import read_all, write_atomically
+from scripts.children import Child
+from scripts.cli import ROOT, options, run_main
+from scripts.config import RunConfig, load
+from scripts.costs import bytes_sent_per_step, row_elements
+from scripts.items import SHOWN_ELSEWHERE
+from scripts.jobs import jobs_text
+from scripts.registry import Planned, planned
+from scripts.step_times import Sources, StepTime
+
+MS_PER_HOUR = 3.6e6
+GB = 1e9
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is planned, and what is known about it."""
+
+    item: str = "*"  # such as p-table2, p-gpt2, l-large_batch_8k, or patterns of names as in conf/experiment
+    scale: str = "paper"
+    seeds: int = 1  # seeds 1 to this
+    out: str | None = None  # the jobs file
+    runs: str = "runs/slurm"  # folder of the runs
+    overrides: list[str] = field(default_factory=list)  # for every run
+    step_ms: float | None = None
+    device: str | None = None  # part of a device's name: only step times on it
+    records: str = "results/records"  # finished runs, for their step times; those under `runs` count too
+
+
+@dataclass(frozen=True)
+class Line:
+    """One experiment: the runs that are left to do, and what each of them costs."""
+
+    experiment: str
+    config: RunConfig  # of its first run
+    to_do: list[Child]
+    finished: int
+    time: StepTime
+    bytes_per_step: float | None
+
+    @property
+    def gpu_hours(self) -> float | None:
+        """Of all runs that are left, training steps alone."""
+        if self.time.ms is None:
+            return None
+        return len(self.to_do) * self.config.trainer.steps * self.time.ms * self.config.world_size / MS_PER_HOUR
+
+    @property
+    def gigabytes(self) -> float | None:
+        """That each worker sends in one run."""
+        return None if self.bytes_per_step is None else self.config.trainer.steps * self.bytes_per_step / GB
+
+
+def main(arguments: list[str]) -> None:
+    """Show the plan, and write the jobs file if one is wanted."""
+    chosen = options(Options, arguments, __doc__ or "")
+    found = plan(chosen.item, chosen.scale, chosen.seeds, Path(chosen.runs), chosen.overrides)
+    folders = [path for path in (Path(chosen.records), Path(chosen.runs)) if path.exists()]
+    records = [record for path in folders for record in read_all(path)]
+    sources = Sources(chosen.step_ms, records, ROOT / "results" / "published.csv", chosen.device)
+    lines = list_costs(found.runs, sources)
+    console = Console(highlight=False)
+    if lines:
+        show(lines, console)
+    show_left_out(found.left_out, console)
+    to_do = [run for line in lines for run in line.to_do]
+    if chosen.out and to_do:
+        write_atomically(Path(chosen.out), jobs_text(to_do))
+        console.print(f"Written: {chosen.out}, {len(to_do)} runs", soft_wrap=True)
+    elif lines and not to_do:
+        console.print("All runs are finished; there is nothing to do.")
+
+
+def plan(item: str, scale: str, seeds: int, runs: Path, overrides: Sequence[str]) -> Planned:
+    """The runs of an item on a cluster, finished or not; ValueError if it has no runs of its own."""
+    name = item.replace("-", "/", 1)
+    if name in SHOWN_ELSEWHERE:
+        title, where = SHOWN_ELSEWHERE[name]
+        raise ValueError(f"item={item}: {title} has no runs of its own: {where}")
+    return planned(item, scale, seeds, runs, overrides, launched=True)
+
+
+def list_costs(runs: Sequence[Child], sources: Sources) -> list[Line]:
+    """One line an experiment."""
+    lines = []
+    for experiment, group in groupby(runs, lambda run: run.name.rpartition("-s")[0]):
+        children = list(group)
+        config = load(children[0].overrides)
+        elements = row_elements(config)
+        sent = None if elements is None else bytes_sent_per_step(config, elements)
+        to_do = [run for run in children if not run.finished()]
+        lines.append(Line(experiment, config, to_do, len(children) - len(to_do), sources.step_time(config), sent))
+    return lines
+
+
+def show(lines: Sequence[Line], console: Console) -> None:
+    """The table, its sources and what it does not count."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("experiment", no_wrap=True)
+    for name in ("runs", "done", "workers", "steps", "ms/step", "GPU-hours", "GB sent"):
+        table.add_column(name, justify="right")
+    for item, group in groupby(lines, lambda line: item_of(line.experiment)):
+        table.add_row(item, style="bold")
+        for line in group:
+            table.add_row(f"  {_row(line)}", *_cells(line))
+    runs, finished = sum(len(line.to_do) for line in lines), sum(line.finished for line in lines)
+    table.add_row("all", str(runs), str(finished), "", "", "", _total([line.gpu_hours for line in lines]), "")
+    console.print(table)
+    console.print("GPU-hours: of the runs that are left, training steps alone. GB sent: by each worker in one run.")
+    sources = dict.fromkeys(line.time.source for line in lines)
+    for source in sources:
+        rows = dict.fromkeys(_row(line) for line in lines if line.time.source == source)
+        where = f" ({', '.join(rows)})" if len(sources) > 1 else ""
+        console.print(f"ms/step{where}: {source}", soft_wrap=True)
+
+
+def show_left_out(left_out: dict[str, str], console: Console) -> None:
+    """Which experiments have no run, by reason."""
+    for reason in dict.fromkeys(left_out.values()):
+        console.print(f"Left out: {reason}", soft_wrap=True, markup=False)
+        names = [name for name, other in left_out.items() if other == reason]
+        for item, rows in groupby(names, item_of):
+            console.print(f"  {item}: {', '.join(name.rpartition('/')[2] for name in rows)}", soft_wrap=True)
+
+
+def _row(line: Line) -> str:
+    return line.experiment.rpartition("/")[2]
+
+
+def _cells(line: Line) -> list[str]:
+    steps, workers = line.config.trainer.steps, line.config.world_size
+    counts = [str(len(line.to_do)), str(line.finished), str(workers), f"{steps:,}"]
+    return [*counts, _number(line.time.ms), _number(line.gpu_hours), _number(line.gigabytes)]
+
+
+def _total(values: Sequence[float | None]) -> str:
+    """A sum of which some terms may not be known."""
+    known = [value for value in values if value is not None]
+    return _number(sum(known)) if len(known) == len(values) else f">= {_number(sum(known))}" if known else "?"
+
+
+def _number(value: float | None) -> str:
+    """Three digits that count; `?` for what is not known."""
+    if value is None:
+        return "?"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+if __name__ == "__main__":
+    run_main(main)
