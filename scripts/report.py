@@ -2,7 +2,6 @@
 
 python -m scripts.report                                       # results/records -> tables, figures, page and README
 python -m scripts.report records=runs/mine tables=out figures=out readme=null html=out/report.html
-python -m scripts.report records=runs/cluster jobs=jobs.txt tables=out figures=out readme=null html=out/report.html
 """
 
 import os
