@@ -94,8 +94,8 @@ class Table:
     def markdown(self) -> str:
         """Title, a table for each panel, and notes."""
         header = [
-            "method", "best rate", metric_label(self.metric), "difference", "at the baseline's rate", "difference",
-            "runs", "diverged",
+            "method", "best rate", metric_label(self.metric), "difference", "at the baseline's rate",
+            "difference there", "runs", "diverged",
         ]  # fmt: skip
         parts = [f"**{self.study.title}: {metric_label(self.metric)} of the averaged model after training**"]
         for panel in self.panels:
@@ -117,7 +117,7 @@ class Table:
     def notes(self) -> list[str]:
         """What a reader must know to read the numbers."""
         seeds = sorted({cell.seed for cell, _ in self.found})
-        grids = sorted({tuple(sorted(line.rows)) for lines in self.panels.values() for line in lines})
+        grids = sorted({tuple(sorted(line.rows)) for lines in self.panels.values() for line in lines} - {()})
         tried = "; ".join(", ".join(f"{rate:g}" for rate in grid) for grid in grids)
         records = [record for _, record in self.found]
         steps = sorted({record.steps for record in records})

@@ -45,7 +45,7 @@ def test_command_of_a_page_exists_with_its_keys(page, words):
         inner = rest[rest.index("--") + 1 :]
         rest = rest[: rest.index("--")]
         test_command_of_a_page_exists_with_its_keys(page, inner)
-    if module == "scripts.train":
+    if module in ("scripts.train", "scripts.prepare"):
         if "--help" not in rest:
             load([word.replace("PATH", "x").replace("NAME", "x") for word in rest])
         return
