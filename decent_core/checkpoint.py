@@ -78,11 +78,6 @@ class Checkpoints:
     def _folders(self) -> list[Path]:
         return sorted(f for f in self.folder.glob("step_*") if f.suffix == "")
 
-    def _gather(self, value: Any) -> list:
-        """One value of each process."""
-        local = len(self.world.local_workers)
-        return self.world.gather([value] * local, "checkpoint")[::local]
-
     def _together(self, work: Callable[[], Any]) -> list:
         """What `work` returns on each rank; if it fails on one, it fails on all, and nobody waits in vain."""
         result, failure = None, None
@@ -90,15 +85,14 @@ class Checkpoints:
             result = work()
         except OSError as error:
             failure = f"rank {self.world.rank}: {error}"
-        outcomes = self._gather((result, failure))
+        outcomes = self.world.each_process((result, failure), "checkpoint")
         if failures := [failure for _, failure in outcomes if failure is not None]:
             raise OSError(f"no checkpoint could be written under {self.folder}: {'; '.join(failures)}")
         return [result for result, _ in outcomes]
 
     def _problems(self, folder: Path) -> tuple[list[str], list[str]]:
         """What is damaged, and what belongs to another configuration, seen by any rank."""
-        own = self._inspect(folder)
-        seen = self._gather(own)
+        seen = self.world.each_process(self._inspect(folder), "checkpoint")
         return tuple(sorted({text for rank in seen for text in rank[kind]}) for kind in (0, 1))  # type: ignore[return-value]
 
     def _inspect(self, folder: Path) -> tuple[list[str], list[str]]:

@@ -67,7 +67,6 @@ class Trainer:
         self.evaluator = Evaluator(task, engine, settings)
         self.progress = Progress()
         self.device = engine.x.device
-        self.local = len(engine.world.local_workers)
 
     def restore(self, state: dict) -> None:
         """Continue from what a checkpoint holds."""
@@ -137,7 +136,7 @@ class Trainer:
         self._read()
         progress, world = self.progress, self.engine.world
         own, progress.unread = progress.unread, []
-        processes = world.gather([own] * self.local, "logging")[:: self.local]
+        processes = world.each_process(own, "logging")
         by_step = list(zip(*processes, strict=True))
         losses = [_mean([loss for part in step for loss in part[0]]) for step in by_step]
         step_ms = [max(part[1] for part in step) for step in by_step]
@@ -195,7 +194,7 @@ class Trainer:
         """Training seconds of the slowest rank, with the steps since the last log line."""
         self._read()
         unread = sum(time for _, time, *_ in self.progress.unread) / 1000
-        return self.progress.train_seconds + max(self.engine.world.gather([unread] * self.local, "clocks"))
+        return self.progress.train_seconds + max(self.engine.world.each_process(unread, "clocks"))
 
     def _count_evaluation(self, start: Mark) -> None:
         self.engine.clock.settle()

@@ -97,7 +97,7 @@ class Run:
                 problem = f"out={self.folder}: another run is writing there; wait for it, or give another out="
             except OSError as error:
                 problem = f"out={self.folder}: cannot be written ({error.strerror})"
-        problems = self.world.gather([problem] * len(self.world.local_workers), "claiming the run's folder")
+        problems = self.world.each_process(problem, "claiming the run's folder")
         if problems[0] is not None:
             raise ValueError(problems[0])
         return lock
@@ -140,7 +140,7 @@ class Run:
     def _complete(self, outcome: Outcome) -> Record:
         """The record, with what has to be asked of all ranks."""
         hashes = self.engine.parameter_hashes() if outcome.status == "ok" else None
-        peak = max(self.world.gather([peak_gib(self.device)] * len(self.world.local_workers), "record"))
+        peak = max(self.world.each_process(peak_gib(self.device), "record"))
         return replace(self._record(outcome), parameters_sha256=hashes, peak_gib=peak)
 
     def _record(self, outcome: Outcome) -> Record:

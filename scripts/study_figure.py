@@ -11,7 +11,7 @@ from scripts.plots import label, new_figure, save
 from scripts.study_table import Line, Table
 
 MARKERS = "osD^vPX*h"
-SHOWN = 0.75  # of the values, the better ones; the rest would flatten them
+SHOWN = 0.9  # of the values, the better ones; the rest would flatten them
 
 
 def draw(table: Table, path: Path) -> Path:

@@ -294,7 +294,9 @@ def test_commands_of_the_page_about_clusters_are_right(tmp_path, capsys):
 
 def check_command(words, tmp_path):
     if words[0] == "make" and len(words) > 2:
-        shown = subprocess.run(["make", "--dry-run", "--old-file=setup", *words[1:]], cwd=ROOT, capture_output=True)
+        shown = subprocess.run(
+            ["make", "--dry-run", "--no-print-directory", "--old-file=setup", *words[1:]], cwd=ROOT, capture_output=True
+        )
         arguments = shlex.split(shown.stdout.decode())[3:]  # python -m scripts....
         run_planning(words[1], [text.replace("cluster=mine", "cluster=example") for text in arguments])
         return f"make {words[1]}"

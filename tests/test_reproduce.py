@@ -48,15 +48,16 @@ def test_reproduce_twice_at_once_and_again_runs_every_row_once(tmp_path):
         output, errors = process.communicate(timeout=200)
         assert process.returncode == 0, errors
         assert "dadam_aer" in output
-    (record,) = tmp_path.glob("runs/smoke/gpt2/*/record.json")
+    (record,) = tmp_path.glob("runs/smoke/p/gpt2/*/record.json")
     lines = [json.loads(line) for line in (record.parent / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if line["kind"] == "train"] == [2, 4, 6, 8]
     assert (record.parent / "log.txt").read_text().count("record.json") == 1  # printed by a run at its end
     assert read(record).status == "ok"
     assert sorted(path.name for path in (tmp_path / "r").iterdir()) == [
-        f"gpt2-smoke.{end}" for end in ("csv", "md", "png")
+        *(f"p-gpt2-smoke.{end}" for end in ("csv", "md", "png", "tex")),
+        "report.html",
     ]
-    assert read(tmp_path / "kept" / "smoke" / "gpt2" / "dadam_aer-s1" / "record.json") == read(record)
+    assert read(tmp_path / "kept" / "smoke" / "p" / "gpt2" / "dadam_aer-s1" / "record.json") == read(record)
     before = record.stat().st_mtime_ns, (record.parent / "log.txt").stat().st_mtime_ns
     assert start(tmp_path, "experiments=p/gpt2/dadam_aer").wait(timeout=60) == 0
     assert (record.stat().st_mtime_ns, (record.parent / "log.txt").stat().st_mtime_ns) == before
@@ -119,7 +120,7 @@ def command_of(pid):
 def test_plan_says_why_nothing_can_be_run():
     with pytest.raises(ValueError, match="scale=tinny: no such scale; did you mean tiny"):
         plan(Options(scale="tinny"))
-    with pytest.raises(ValueError, match=r"experiments=none\*: none of"):
+    with pytest.raises(ValueError, match=r"none\*: no such experiment or item; there are the items l-figure2"):
         plan(Options(experiments="none*"))
 
 

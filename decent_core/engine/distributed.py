@@ -46,14 +46,18 @@ class DistributedWorld(Place):
 
     def gather(self, values: Sequence, what: str) -> list:
         """One value a local worker, picklable -> the values of all workers in worker order."""
+        return [value for part in self.each_process(list(values), what) for value in part]
+
+    def each_process(self, value: Any, what: str) -> list:
+        """One value a process, picklable -> the values of all processes by rank."""
         gathered: list[Any] = [None] * self.size
         with self.named(f"{what}: gathering", self.everyone):
-            dist.all_gather_object(gathered, list(values))
-        return [value for part in gathered for value in part]
+            dist.all_gather_object(gathered, value)
+        return gathered
 
     def any(self, flag: bool) -> bool:
         """Whether the flag is set in any process."""
-        return any(self.gather([flag], "agreeing"))
+        return any(self.each_process(flag, "agreeing"))
 
     def share_first(self, tensors: Sequence[Tensor], what: str) -> None:
         """Overwrite the tensors with those of worker 0's process."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -79,6 +80,10 @@ class VirtualWorld:
     def gather(self, values: Sequence, what: str) -> list:
         """One value a local worker, picklable -> the values of all workers in worker order."""
         return list(values)
+
+    def each_process(self, value: Any, what: str) -> list:
+        """One value a process, picklable -> the values of all processes by rank."""
+        return [value]
 
     def any(self, flag: bool) -> bool:
         """Whether the flag is set in any process."""
