@@ -46,7 +46,7 @@ class Report:
             (f"{config[0]['trainer']['steps']} steps", [c["trainer"]["steps"] for c in config]),
         ]
         shared = [text for text, values in sizes if values[0] is not None and all(v == values[0] for v in values)]
-        return f"{TITLES.get(self.item, self.task)}, at scale {self.scale}: {', '.join(shared)}"
+        return f"{TITLES.get(self.item, self.task)}, here at scale {self.scale}: {', '.join(shared)}"
 
     def further_metrics(self) -> list[str]:
         """Metrics beside the primary one for which the item's rows have published values, such as BLEU."""

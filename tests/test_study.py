@@ -1,5 +1,6 @@
 """Studies: the grid that conf/study says, and a table and figure that choose rates as they claim to."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from scripts.study_plan import Line, Panel, Study, load_study, plan
 from scripts.study_table import Table
 from tests.records import make_record
 
+ROOT = Path(__file__).parent.parent
 MADE_UP = Study(
     title="made up", scale="smoke", seeds=2, common=("task=gpt2", "trainer.eval_every=0"),
     panels=(Panel("all"),),
@@ -112,3 +114,16 @@ def test_study_runs_keeps_its_records_and_is_made_again_of_them(tmp_path, monkey
     assert study.main([f"runs={tmp_path}/none", *where[::2], "jobs=0"]) == 0
     assert {path.name: path.read_bytes() for path in kept.glob("study_*")} == first
     assert "best rate" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kept", sorted(path.name for path in (ROOT / "results" / "studies").glob("*")))
+def test_committed_studies_are_those_of_their_committed_records(kept, tmp_path, capsys):
+    folder = ROOT / "results" / "studies" / kept
+    records = read_all(folder / "records")
+    assert records
+    assert all(record.source == "measured" and not record.git_dirty for record in records)
+    shutil.copytree(folder / "records", tmp_path / kept / "records")
+    assert study.main([f"name={kept}", f"runs={tmp_path}/none", f"keep={tmp_path}", "jobs=0"]) == 0
+    for end in ("md", "csv"):
+        again, committed = (where / kept / f"study_{kept}.{end}" for where in (tmp_path, folder.parent))
+        assert again.read_text() == committed.read_text()
