@@ -2,7 +2,8 @@
 
 SCALE ?= tiny
 SEEDS ?= 1
-# What make reproduce runs: items such as p-table3, or patterns of names in conf/experiment. At tiny some minutes' worth; ROWS='*' runs all.
+# What make reproduce runs: items such as p-table3, or patterns of names in conf/experiment. At tiny some minutes'
+# worth; ROWS='*' runs all.
 ROWS ?= $(or $(ROWS_$(SCALE)),*)
 ROWS_tiny := p-gpt2 p-table3 l-figure2 \
 	$(foreach pair,en_de en_fr,p/table2_$(pair)/allreduce_adam p/table2_$(pair)/accum_adam_aer)
@@ -40,8 +41,10 @@ setup-fairseq: .venv/.fairseq ## also build fairseq, for task.model=fairseq_tran
 
 reproduce: setup ## run all experiments at SCALE (tiny, small) with SEEDS seeds; tables and curves in results/local
 	$(BIN)/python -m scripts.reproduce scale=$(SCALE) seeds=$(SEEDS) experiments="$(ROWS)"
+ifneq ($(SCALE),paper)
 	$(BIN)/python -m scripts.bias
 	$(BIN)/python -m scripts.figure_runtime
+endif
 
 records: setup ## the same, and keep the records in results/records for committing
 	$(BIN)/python -m scripts.reproduce scale=$(SCALE) seeds=$(SEEDS) experiments="$(ROWS)" keep=results/records
@@ -64,6 +67,9 @@ study-accumulation: setup ## [P] at equal and tuned rates, k = 1, 2, 4, 8, over 
 
 study-decentlam: setup ## [L]'s large-batch table on small images, over a grid (about an hour on 2 cores)
 	$(BIN)/python -m scripts.study name=decentlam
+
+bench: setup ## measure step times and memory beside torch DDP and decent-dp (on links: root and iproute2)
+	$(BIN)/python -m scripts.bench
 
 report: setup ## make tables, figures, results/report.html and the README's results from results/records
 	$(BIN)/python -m scripts.report

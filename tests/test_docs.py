@@ -57,5 +57,11 @@ def test_command_of_a_page_exists_with_its_keys(page, words):
     assert {word.partition("=")[0] for word in rest if word != "--help"} <= own
 
 
+def test_every_target_that_make_knows_has_a_rule_and_a_line_of_help():
+    makefile = (ROOT / "Makefile").read_text()
+    phony = re.search(r"^\.PHONY:((?:.*\\\n)*.*)$", makefile, flags=re.M)[1].replace("\\", "").split()
+    assert set(phony) == set(re.findall(r"^([a-z-]+):.*## ", makefile, flags=re.M))
+
+
 def test_pages_show_commands_at_all():
     assert len(CASES) > 15
