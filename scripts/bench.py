@@ -16,12 +16,12 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decent_core.record import git_state, write_atomically
-from scripts.bench_lab import check_reference, compared_versions, earlier
+from decent_core.record import write_atomically
+from scripts.bench_lab import check_reference, earlier, origin
 from scripts.bench_report import LOOPBACK, table
 from scripts.cli import options, run_main
 from scripts.namespaces import RATE, check_possible, hosts
@@ -88,11 +88,8 @@ def main(arguments: Sequence[str]) -> int:
                 times += _run({**plan, "rates": [LOOPBACK, *rates]}, workers, None)
         for cell in MEMORY_CELLS if given.memory else ():
             memory += _run({**MEMORY, "what": "memory", "cells": [cell]}, MEMORY_WORKERS, None)
-    commit, dirty = git_state()
     record = {
-        "schema": SCHEMA, "source": "measured", "options": asdict(given), "cores": os.cpu_count(),
-        "shaped": shaped, "git_commit": commit, "git_dirty": dirty, "versions": compared_versions(),
-        "times": times, "memory": memory,
+        **origin(SCHEMA, given), "cores": os.cpu_count(), "shaped": shaped, "times": times, "memory": memory,
     }  # fmt: skip
     write_atomically(Path(given.out), json.dumps(record, indent=1))
     return _report(record, Path(given.out))

@@ -3,6 +3,7 @@
 All have the same model, optimizer and bucket size. A cell is an implementation and a topology of ours.
 """
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from torch import nn
 from decent_core import topology as topologies
 from decent_core.engine.distributed import DistributedWorld
 from decent_core.engine.engine import Engine
+from decent_core.engine.launch import choose_device, find_launch, join
 from decent_core.methods import METHODS
 from decent_core.settings import DistributedSettings, TrainerSettings
 from scripts.bench_loads import Load
@@ -28,6 +30,7 @@ REFERENCE_NAMES = {
     "alternating_ring": "ring",
 }
 TIMEOUT_SECONDS = 120.0
+WARM_UP_STEPS = 2  # decent-dp makes its buckets and its first exchange in the second
 LR = 1e-3
 SETTINGS = TrainerSettings(
     steps=1, eval_every=0, checkpoint_every=0, log_every=1, keep_checkpoints=1, micro_batches=1, clip_norm=None,
@@ -160,3 +163,17 @@ def timed_steps(steps: Steps, count: int) -> dict[str, float]:
     dist.all_reduce(values)
     seconds, wait, bytes_ = (values / dist.get_world_size()).tolist()
     return {"seconds": seconds, "wait": wait, "bytes": bytes_}
+
+
+def run_rank(arguments: list[str], measure: Callable[[dict[str, Any], int], list[dict[str, Any]]]) -> None:
+    """Measure what the plan, a JSON object, says, as one rank; rank 0 writes what came out to the plan's path."""
+    plan = json.loads(arguments[0])
+    launch = find_launch()
+    assert launch is not None
+    torch.set_num_threads(1)
+    join(launch, choose_device(launch.local_rank), TIMEOUT_SECONDS)
+    found = measure(plan, launch.rank)
+    if launch.rank == 0:
+        with open(plan["out"], "w") as stream:
+            json.dump(found, stream)
+    dist.destroy_process_group()

@@ -3,10 +3,13 @@
 import importlib.metadata
 import importlib.util
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from decent_core.record import versions
+from decent_core.record import git_state, versions
+
+PATHS = ("out", "measured")
 
 
 def check_reference() -> None:
@@ -15,9 +18,14 @@ def check_reference() -> None:
         raise ValueError("decent-dp, the reference, is not installed: make setup, or pip install '.[compare]'")
 
 
-def compared_versions() -> dict[str, str]:
-    """Versions of the packages that a run depends on, and of the reference."""
-    return {**versions(), "decent-dp": importlib.metadata.version("decent-dp")}
+def origin(schema: int, given: Any) -> dict[str, Any]:
+    """What the measurements of a bench are headed by: its options, but for paths, the commit, and all versions."""
+    commit, dirty = git_state()
+    chosen = {key: value for key, value in asdict(given).items() if key not in PATHS}
+    return {
+        "schema": schema, "source": "measured", "options": chosen, "git_commit": commit, "git_dirty": dirty,
+        "versions": {**versions(), "decent-dp": importlib.metadata.version("decent-dp")},
+    }  # fmt: skip
 
 
 def earlier(path: str) -> dict[str, Any]:

@@ -1,38 +1,26 @@
 """One worker of scripts.bench: steps of all cells in turns, or the peak memory of one cell."""
 
-import json
 import resource
 import sys
 from typing import Any
 
-import torch
 import torch.distributed as dist
 
-from decent_core.engine.launch import choose_device, find_launch, join
-from scripts.bench_cells import TIMEOUT_SECONDS, Cell, Steps, build_cell, parameter_bytes, timed_steps
+from scripts.bench_cells import WARM_UP_STEPS, Cell, Steps, build_cell, parameter_bytes, run_rank, timed_steps
 from scripts.bench_loads import make_load
 from scripts.bench_report import LOOPBACK
 from scripts.cli import run_main
+from scripts.measure import gather
 from scripts.namespaces import set_rate
 from scripts.pacing import bytes_a_second, pace_connections
 
-WARM_UP_STEPS = 2  # decent-dp makes its buckets and its first exchange in the second
 MEMORY_STEPS = 4
 LOCAL_SIZE = 2  # for the groups of a topology; every worker has a link of its own all the same
 
 
 def main(arguments: list[str]) -> None:
-    """Measure what the plan says; rank 0 writes what came out as JSON to the path given."""
-    plan = json.loads(arguments[0])
-    launch = find_launch()
-    assert launch is not None
-    torch.set_num_threads(1)
-    join(launch, choose_device(launch.local_rank), TIMEOUT_SECONDS)
-    found = _memory(plan, launch.rank) if plan["what"] == "memory" else _times(plan, launch.rank)
-    if launch.rank == 0:
-        with open(plan["out"], "w") as stream:
-            json.dump(found, stream)
-    dist.destroy_process_group()
+    """Measure what the plan says."""
+    run_rank(arguments, lambda plan, rank: {"memory": _memory, "times": _times}[plan["what"]](plan, rank))
 
 
 def _times(plan: dict[str, Any], rank: int) -> list[dict[str, Any]]:
@@ -70,8 +58,7 @@ def _memory(plan: dict[str, Any], rank: int) -> list[dict[str, Any]]:
     for _ in range(MEMORY_STEPS):
         steps.step()
     steps.drain()
-    peaks: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(peaks, _peak_mib() - before)
+    peaks = gather(_peak_mib() - before)
     mib = parameter_bytes(load.build_model()) / 2**20
     return [{"method": name, "topology": topology, "parameters_mib": mib, "peak_mib": peaks}]
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from decent_core.compare import item_of
 from decent_core.record import ROOT, write_atomically
 
 CLOSE_SECONDS = 5.0  # for the process to end, beyond what W&B is given
@@ -132,7 +133,7 @@ class WandbProcess:
 def describe(run_id: str, config: dict[str, Any]) -> dict[str, Any]:
     """How a run is called and grouped in W&B: by the item of a paper that it is a row of, or by task and scale."""
     names = {part: config[part]["name"] for part in ("method", "topology", "optimizer", "task")}
-    item = (config["experiment"] or "").rpartition("/")[0]
+    item = item_of(config["experiment"] or "")
     tags = [f"{key}={value}" for key, value in (names | {"scale": config["scale"]}).items()]
     return {
         "name": run_id,

@@ -51,8 +51,8 @@ def measure(config: RunConfig, repeats: int, rate: str | None = None) -> dict[st
     try:
         model = tasks.load(config.task.name).build(config.task, config.seed, dist.get_world_size()).build_model()
         row_bytes = sum(p.numel() for p in model.parameters()) * 4
-        computing = _gather(_computing(config, place, model, repeats))
-        exchanges = _gather(_exchanges(place, row_bytes, repeats, None if rate is None else bytes_a_second(rate)))
+        computing = gather(_computing(config, place, model, repeats))
+        exchanges = gather(_exchanges(place, row_bytes, repeats, None if rate is None else bytes_a_second(rate)))
         if place.rank:
             return None
         commit, dirty = git_state()
@@ -143,7 +143,7 @@ def _exchanges(place: Place, row_bytes: int, repeats: int, pace: float | None) -
 
 def repeated(world: DistributedWorld, rows: torch.Tensor, round_: Round, repeats: int) -> list[float]:
     """Times without the warm-up; where an exchange is slow, fewer than `repeats`, the same number on all ranks."""
-    slowest = max(_gather(timed(world, rows, round_)))
+    slowest = max(gather(timed(world, rows, round_)))
     fitting = int(MOST_SECONDS / slowest)
     times = [timed(world, rows, round_) for _ in range(min(WARM_UP, fitting) + max(3, min(repeats, fitting)))]
     return times[min(WARM_UP, fitting) :]
@@ -173,7 +173,8 @@ def _bucket_bytes(place: Place, row_bytes: int) -> int:
     return min(row_bytes, max(4, int(place.settings.bucket_mib * 2**20)))
 
 
-def _gather(value: Any) -> list[Any]:
+def gather(value: Any) -> list[Any]:
+    """One value a process -> the values of all processes by rank."""
     gathered: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(gathered, value)
     return gathered

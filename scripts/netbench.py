@@ -13,12 +13,12 @@ the measurements; measured=FILE makes picture and table of earlier measurements 
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from decent_core.record import git_state, write_atomically
-from scripts.bench_lab import check_reference, compared_versions, earlier
+from decent_core.record import write_atomically
+from scripts.bench_lab import check_reference, earlier, origin
 from scripts.bench_loads import LoadName
 from scripts.cli import options, run_main
 from scripts.namespaces import RATE, check_possible, hosts
@@ -78,11 +78,7 @@ def main(arguments: Sequence[str]) -> int:
         if status:
             return status
         found = json.loads(raw.read_text())
-    commit, dirty = git_state()
-    record = {
-        "schema": SCHEMA, "source": "measured", "options": asdict(given), "git_commit": commit, "git_dirty": dirty,
-        "versions": compared_versions(), "measurements": found,
-    }  # fmt: skip
+    record = {**origin(SCHEMA, given), "measurements": found}
     path = Path(given.out)
     write_atomically(path.with_suffix(".json"), json.dumps(record, indent=1))
     report(record, path)

@@ -1,6 +1,5 @@
 """One worker of scripts.netbench: steps of all cells over a shaped network, and what the prediction is made of."""
 
-import json
 import time
 from itertools import pairwise
 from typing import Any
@@ -11,43 +10,47 @@ import torch.distributed as dist
 
 from decent_core import topology as topologies
 from decent_core.engine.distributed import DistributedWorld
-from decent_core.engine.launch import choose_device, find_launch, join
 from decent_core.runtime.costs import exchange_keys
 from decent_core.settings import DistributedSettings
-from scripts.bench_cells import TIMEOUT_SECONDS, Steps, build_cell, optimizer, parameter_bytes, timed_steps
+from scripts.bench_cells import (
+    TIMEOUT_SECONDS,
+    WARM_UP_STEPS,
+    Steps,
+    build_cell,
+    optimizer,
+    parameter_bytes,
+    run_rank,
+    timed_steps,
+)
 from scripts.bench_loads import Load, make_load
 from scripts.cli import run_main
-from scripts.measure import Exchange, different_rounds, named, pooled, timed
+from scripts.measure import Exchange, different_rounds, gather, named, pooled, timed
 from scripts.namespaces import set_rate
 
 SAMPLES = 2  # of each exchange in isolation, in each repeat
-WARM_UP_STEPS = 2  # decent-dp makes its buckets and its first exchange in the second
 
 
 def main(arguments: list[str]) -> None:
-    """Measure all cells; rank 0 writes what came out as JSON to the path given."""
-    plan = json.loads(arguments[0])
-    launch = find_launch()
-    assert launch is not None
-    torch.set_num_threads(1)
-    join(launch, choose_device(launch.local_rank), TIMEOUT_SECONDS)
-    load = make_load(plan, launch.rank, launch.world_size)
+    """Measure all cells of the plan."""
+    run_rank(arguments, measure)
+
+
+def measure(plan: dict[str, Any], rank: int) -> list[dict[str, Any]]:
+    """Computing, exchanges and steps of all cells, at every rate, in every repeat."""
+    load = make_load(plan, rank, dist.get_world_size())
     cells = {tuple(cell): build_cell(tuple(cell), load, plan["local_size"], plan["bucket"]) for cell in plan["cells"]}
     isolated = Isolated(plan, load)
     found: list[dict[str, Any]] = [{"message_bytes": isolated.message}]
     for steps in cells.values():
         timed_steps(steps, WARM_UP_STEPS)
     for rate in plan["rates"]:
-        if launch.rank == 0:
+        if rank == 0:
             set_rate(plan["hosts"], rate)
         dist.barrier()
         for repeat in range(plan["repeats"]):
             found += [{"rate": rate, **entry} for entry in isolated.measure()]
             found += [_steps(plan, rate, repeat, cell, steps) for cell, steps in cells.items()]
-    if launch.rank == 0:
-        with open(plan["out"], "w") as stream:
-            json.dump(found, stream)
-    dist.destroy_process_group()
+    return found
 
 
 def _steps(plan: dict[str, Any], rate: str, repeat: int, cell: tuple[str, str], steps: Steps) -> dict[str, Any]:
@@ -79,7 +82,7 @@ class Isolated:
                     times = [timed(world, torch.zeros(1, size), round_) for _ in range(1 + SAMPLES)][1:]
                     if key is not None:
                         found.setdefault((topology.name, key, 4 * size), []).extend(times)
-        exchanges, computing = _gather(found), _gather(self._computing())
+        exchanges, computing = gather(found), gather(self._computing())
         return [
             {"computing": np.median(computing, axis=0).tolist()},
             *({**named(exchange), "times": times} for exchange, times in pooled(exchanges).items()),
@@ -100,12 +103,6 @@ class Isolated:
             marks.append(time.perf_counter())
             passes.append([b - a for a, b in pairwise(marks)])
         return np.median(passes[1:], axis=0).tolist()
-
-
-def _gather(value: Any) -> list[Any]:
-    gathered: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(gathered, value)
-    return gathered
 
 
 if __name__ == "__main__":

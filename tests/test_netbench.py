@@ -31,6 +31,7 @@ def test_all_cells_are_measured_and_predicted(tmp_path):
     steps = {(m["method"], m["topology"]): m for m in found["measurements"] if "seconds" in m}
     assert set(steps) == set(CELLS)
     assert found["source"] == "measured"
+    assert not {"out", "measured"} & found["options"].keys(), "a path says nothing about what was measured"
     # bound by the link; a ring of 4 sends 2 x 3/4 of the four buckets
     for cell, buckets in ((("awc", "complete"), 4 * 1.5), (("awc", "one_peer_exp"), 4)):
         assert 1000 * steps[cell]["seconds"] > 0.85 * 4 * MESSAGE_MS

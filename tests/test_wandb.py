@@ -267,6 +267,7 @@ def test_full_disk_is_said(send, tmp_path):
     (tmp_path / "wandb").mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(tmp_path / "wandb")]
     if subprocess.run(mount, capture_output=True).returncode != 0:
+        assert os.environ.get("CI") != "true", "what CI can run is never skipped there"
         pytest.skip("this machine mounts no tmpfs")
     try:
         lines, seconds = send(timeout_seconds=5)
