@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from decent_core.engine.engine import World
+from decent_core.engine.world import World
 
 MANIFEST = "manifest.json"
 

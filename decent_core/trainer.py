@@ -78,14 +78,16 @@ class Trainer:
         steps, engine = self.settings.steps, self.engine
         engine.model.train()
         while engine.step < steps:
-            self._train_step()
-            done = engine.step
+            done = engine.step + 1
             at_log = _due(done, self.settings.log_every) or done == steps
+            evaluate = _due(done, self.settings.eval_every) and done < steps
+            save = self.settings.checkpoint_every > 0 and (_due(done, self.settings.checkpoint_every) or done == steps)
+            # An exchange that ran ahead beside anything but a step would meet other exchanges, and hide its time.
+            self._train_step(ahead=not (at_log or evaluate or save))
             if at_log and (diverged := self._log_training()) is not None:
                 return Outcome("diverged", diverged, f"the training loss is not finite from step {diverged} on")
-            if done < steps and _due(done, self.settings.eval_every):
+            if evaluate:
                 self._evaluate()
-            save = self.settings.checkpoint_every > 0 and (_due(done, self.settings.checkpoint_every) or done == steps)
             if save:
                 self._save()
             # Ranks may only stop together, so distributed ones look at log lines, where they meet anyway.
@@ -97,14 +99,14 @@ class Trainer:
                 )
         return self._finish()
 
-    def _train_step(self) -> None:
+    def _train_step(self, ahead: bool) -> None:
         engine, clock, settings = self.engine, self.engine.clock, self.settings
         start = clock.mark()
         engine.begin_step()
         losses = []
         for index, worker in enumerate(engine.world.local_workers):
             losses.append(self._forward_backward(index, self.task.batch(engine.step, worker)))
-        engine.end_step()
+        engine.end_step(ahead)
         self.progress.unread.append((torch.stack(losses), (start, clock.mark()), engine.waits, engine.bytes_sent))
         assert len(self.progress.unread) <= max(settings.log_every, 1), "the log interval was missed"
 

@@ -41,8 +41,11 @@ SETTINGS = TrainerSettings(
 class Steps(Protocol):
     """Makes training steps, one after the other."""
 
-    def step(self) -> tuple[float, float]:
-        """One step; seconds that it waited for an exchange (0 if that is not known), and bytes that it sent."""
+    def step(self, ahead: bool) -> tuple[float, float]:
+        """One step; seconds that it waited for an exchange (0 if that is not known), and bytes that it sent.
+
+        With `ahead` another step follows, and its exchange may start in this one.
+        """
 
     def drain(self) -> None:
         """Wait for what the last step has left on its way."""
@@ -62,16 +65,16 @@ class EngineSteps:
             SETTINGS, 1,
         )  # fmt: skip
 
-    def step(self) -> tuple[float, float]:
+    def step(self, ahead: bool) -> tuple[float, float]:
         engine = self.engine
         engine.begin_step()
         with engine.as_worker(0) as module:
             engine.backward(0, self.load.loss(module))
-        engine.end_step()
+        engine.end_step(ahead)
         return sum(engine.clock.seconds(a, b) for a, b in engine.waits), engine.bytes_sent
 
     def drain(self) -> None:
-        """Every step has waited for its own exchange."""
+        """The last step has started none for another."""
 
 
 class PlainSteps:
@@ -83,7 +86,7 @@ class PlainSteps:
         self.sent = copies_sent * parameter_bytes(self.module)
         self.optimizer = optimizer(self.module.parameters())
 
-    def step(self) -> tuple[float, float]:
+    def step(self, ahead: bool) -> tuple[float, float]:
         self.optimizer.zero_grad()
         self.load.loss(self.module).backward()
         self.optimizer.step()
@@ -113,7 +116,7 @@ class ReferenceSteps:
             _local_world_size=local_size,
         )
 
-    def step(self) -> tuple[float, float]:
+    def step(self, ahead: bool) -> tuple[float, float]:
         self.load.loss(self.model).backward()
         self.number += 1
         return 0.0, float(np.mean(self.topology.round(self.number).bytes_sent(self.row_bytes)))
@@ -153,10 +156,10 @@ def parameter_bytes(model: nn.Module) -> int:
 def timed_steps(steps: Steps, count: int) -> dict[str, float]:
     """Means of `count` steps over steps and workers, after one that is not counted: seconds, wait, bytes."""
     dist.barrier()
-    steps.step()
+    steps.step(ahead=True)
     start, waited, sent = time.perf_counter(), 0.0, 0.0
-    for _ in range(count):
-        wait, bytes_ = steps.step()
+    for number in range(count):
+        wait, bytes_ = steps.step(ahead=number + 1 < count)
         waited, sent = waited + wait, sent + bytes_
     values = torch.tensor([time.perf_counter() - start, waited, sent], dtype=torch.float64) / count
     steps.drain()

@@ -55,8 +55,8 @@ def _memory(plan: dict[str, Any], rank: int) -> list[dict[str, Any]]:
     before = _peak_mib()
     ((name, topology),) = plan["cells"]
     steps = build_cell((name, topology), load, LOCAL_SIZE, plan["bucket"])
-    for _ in range(MEMORY_STEPS):
-        steps.step()
+    for number in range(MEMORY_STEPS):
+        steps.step(ahead=number + 1 < MEMORY_STEPS)
     steps.drain()
     peaks = gather(_peak_mib() - before)
     mib = parameter_bytes(load.build_model()) / 2**20

@@ -7,9 +7,9 @@ import torch
 
 from decent_core import topology
 from decent_core.engine.distributed import DistributedWorld
-from decent_core.engine.engine import World
 from decent_core.engine.launch import Launch, choose_device, find_launch, join, workers_per_node
 from decent_core.engine.virtual import VirtualWorld
+from decent_core.engine.world import World
 from decent_core.methods import METHODS
 from decent_core.settings import DistributedSettings
 from decent_core.topology import Topology

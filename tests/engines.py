@@ -66,7 +66,7 @@ def distributed_world(graph, method: str = "awc", timeout: float = 30, bucket_mi
     return DistributedWorld(settings, graph if METHODS[method].uses_topology else None, torch.device("cpu"))
 
 
-def train_step(engine: Engine, task: ToyTask) -> None:
+def train_step(engine: Engine, task: ToyTask, ahead: bool = False) -> None:
     """One step, with the micro-batches that the engine's settings ask for."""
     engine.begin_step()
     for index, worker in enumerate(engine.world.local_workers):
@@ -75,7 +75,7 @@ def train_step(engine: Engine, task: ToyTask) -> None:
         for number, part in enumerate(parts):
             with engine.as_worker(index, number, number == len(parts) - 1) as module:
                 engine.backward(index, task.loss_sum(module, part) / task.weight(batch))
-    engine.end_step()
+    engine.end_step(ahead)
 
 
 def parameters(engine: Engine, index: int) -> dict[str, np.ndarray]:
@@ -86,10 +86,10 @@ def parameters(engine: Engine, index: int) -> dict[str, np.ndarray]:
 
 
 def trajectory(engine: Engine, task: ToyTask, steps: int) -> list[np.ndarray]:
-    """The local rows [L, D] after each step."""
+    """The local rows [L, D] after each step; exchanges run ahead of their steps where they can."""
     rows = []
-    for _ in range(steps):
-        train_step(engine, task)
+    for number in range(steps):
+        train_step(engine, task, ahead=number + 1 < steps)
         rows.append(engine.x.numpy().copy())
     return rows
 

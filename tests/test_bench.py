@@ -81,15 +81,17 @@ def both(rank: int, name: str, local_size: int) -> tuple[list[np.ndarray], list[
     found: tuple[list, list] = ([], [])
     for step in range(STEPS):
         wrapped(batch(step, rank)).square().mean().backward()
+        if step:  # decent-dp makes its first update at the start of its second step
+            found[0].append(flat(theirs))
+    for work in wrapped._comm_ops:
+        work.wait()
+    for step in range(STEPS):
         engine.begin_step()
         with engine.as_worker(0) as module:
             engine.backward(0, module(batch(step, rank)).square().mean())
-        engine.end_step()
-        if step:  # decent-dp makes its first update at the start of its second step
-            found[0].append(flat(theirs))
+        engine.end_step(ahead=step + 1 < STEPS)
+        if step:
             found[1].append(flat(ours))
-    for work in wrapped._comm_ops:
-        work.wait()
     return found
 
 

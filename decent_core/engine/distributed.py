@@ -8,8 +8,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from decent_core.engine.exchange import Exchange, InFlight
+from decent_core.engine.exchange import Exchange
 from decent_core.engine.place import Place
+from decent_core.engine.transfer import InFlight, Supply
 from decent_core.engine.virtual import Done
 from decent_core.settings import DistributedSettings
 from decent_core.topology import Round, Topology
@@ -33,9 +34,14 @@ class DistributedWorld(Place):
     def everyone(self) -> range:
         return range(self.size)
 
-    def start_mix(self, rows: Tensor, round_: Round, what: str) -> "Done | InFlight":
+    @property
+    def takes_supply(self) -> bool:
+        """Not on an accelerator: there an update is queued in less time than its first piece would gain."""
+        return self.exchange.on_cpu
+
+    def start_mix(self, rows: Tensor, round_: Round, what: str, supply: Supply | None = None) -> "Done | InFlight":
         """Start this rank's part of the round for rows [1, D]."""
-        return self.exchange.start(rows, round_, what)
+        return self.exchange.start(rows, round_, what, supply)
 
     def mean(self, rows: Tensor, what: str) -> Tensor:
         """The mean over all workers [D] of rows [1, D]."""

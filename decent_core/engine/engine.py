@@ -1,43 +1,25 @@
 """The gossip engine: one step of training for the local workers, the same for virtual and distributed worlds."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from decent_core.engine.replicas import Replicas
+from decent_core.engine.rounds import Rounds
 from decent_core.engine.timing import DeviceClock, Mark
+from decent_core.engine.world import World
 from decent_core.methods import Method, Pending
 from decent_core.settings import TrainerSettings
-from decent_core.topology import Round, Topology
+from decent_core.topology import Topology
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
-
-
-class World(Protocol):
-    """What the engine asks of those who carry an exchange out; `VirtualWorld` documents each operation."""
-
-    size: int
-    rank: int
-    processes: int
-    local_workers: Sequence[int]
-
-    def named(self, operation: str, ranks: Sequence[int]) -> AbstractContextManager[None]: ...
-    def start_mix(self, rows: Tensor, round_: Round, what: str) -> Pending: ...
-    def mean(self, rows: Tensor, what: str) -> Tensor: ...
-    def gather(self, values: Sequence, what: str) -> list: ...
-    def each_process(self, value: Any, what: str) -> list: ...
-    def any(self, flag: bool) -> bool: ...
-    def share_first(self, tensors: Sequence[Tensor], what: str) -> None: ...
-    def wrap(self, model: nn.Module) -> nn.Module: ...
-    def average_gradients(self, gradients: list[list[Tensor | None]]) -> None: ...
 
 
 class Engine:
@@ -59,7 +41,7 @@ class Engine:
         settings: TrainerSettings,
         seed: int,
     ):
-        self.world, self.method, self.topology, self.settings, self.seed = world, method, topology, settings, seed
+        self.world, self.method, self.settings, self.seed = world, method, settings, seed
         self.learning_rate = learning_rate
         if settings.channels_last:
             model.to(memory_format=torch.channels_last)
@@ -74,8 +56,8 @@ class Engine:
         self.step = 0
         self.lr = 0.0
         self.clock = DeviceClock(self.x.device)
-        self.waits: list[tuple[Mark, Mark]] = []  # since begin_step: when the computation stood still for an exchange
-        self.bytes_sent = 0.0  # since begin_step: mean over the workers of what each sends
+        self.rounds = Rounds(world, topology, self.clock)
+        self.runs_ahead = False  # the exchange of the next step starts in this one
 
     # What a method sees
 
@@ -96,23 +78,16 @@ class Engine:
         return self.replicas.momentum
 
     def start_mix(self, rows: Tensor, number: int | None = None) -> Pending:
-        round_ = self.topology.round(self.step if number is None else number)
-        row_bytes = rows.shape[1] * rows.element_size()
-        self.bytes_sent += float(np.mean(round_.bytes_sent(row_bytes)))
-        return _Timed(self, self.world.start_mix(rows, round_, f"step {self.step}"))
+        return self.rounds.start(rows, self.step if number is None else number, self._now)
 
     def mix(self, rows: Tensor, number: int | None = None) -> Tensor:
         return self.start_mix(rows, number).wait()
 
     def mean(self, rows: Tensor) -> Tensor:
-        self._count_mean()
-        start = self.clock.mark()
-        mean = self.world.mean(rows, f"step {self.step}")
-        self.waits.append((start, self.clock.mark()))
-        return mean
+        return self.rounds.mean(rows, self._now)
 
     def average_gradients(self) -> None:
-        self._count_mean()
+        self.rounds.count_mean(self.x)
         self.replicas.stash_gradients()
         self.world.average_gradients(self.replicas.gradients)
         self.replicas.replace_gradients(self.replicas.gradients)
@@ -128,18 +103,23 @@ class Engine:
             self.replicas.update(index, self.settings.clip_norm)
 
     def combine_and_adapt(self, mixing: Pending) -> None:
-        self.replicas.combine_and_update(mixing.parts(), self.settings.clip_norm)
+        if not self.runs_ahead:
+            self.replicas.combine_and_update(mixing.parts(), self.settings.clip_norm, lambda columns: None)
+            return
+        following = self.step + 1
+        with self.rounds.started_ahead(self.x, following, f"step {following}") as settled:
+            self.replicas.combine_and_update(mixing.parts(), self.settings.clip_norm, settled)
 
-    def _count_mean(self) -> None:
-        """Counted as a ring all-reduce of the parameters."""
-        self.bytes_sent += 2 * (self.world.size - 1) / self.world.size * self.x.shape[1] * self.x.element_size()
+    @property
+    def _now(self) -> str:
+        return f"step {self.step}"
 
     # What a training loop calls
 
     def begin_step(self) -> None:
         """Start step `self.step`: set the rate, drop old gradients, start the exchanges that need no gradient."""
         self.lr = self.learning_rate(self.step)
-        self.waits, self.bytes_sent = [], 0.0
+        self.rounds.begin_step()
         for optimizer in self.replicas.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = self.lr
@@ -160,7 +140,7 @@ class Engine:
         torch.manual_seed(derived_seed(self.seed, worker, self.step, part))
         with ExitStack() as stack:
             if self.method.averages_gradients:
-                stack.enter_context(self.world.named(f"step {self.step}: gradient all-reduce", range(self.world.size)))
+                stack.enter_context(self.world.named(f"{self._now}: gradient all-reduce", range(self.world.size)))
                 if not last and isinstance(self.module, DistributedDataParallel):
                     stack.enter_context(self.module.no_sync())
             yield self.module
@@ -169,12 +149,27 @@ class Engine:
         """Accumulate the gradients of `loss` under the worker's loss scale."""
         self.replicas.scalers[index].scale(loss).backward()
 
-    def end_step(self) -> None:
-        """Finish the exchanges, update every local worker, count the step."""
+    def end_step(self, ahead: bool = False) -> None:
+        """Finish the exchanges, update every local worker, count the step.
+
+        With `ahead`, nothing but the next step may follow: its exchange starts as soon as a part of the model is
+        updated, where method and world allow that. The numbers are the same.
+        """
+        self.runs_ahead = ahead and self.method.mixes_model_first and self.world.takes_supply
         with torch.no_grad():
             self.replicas.stash_gradients()
             self.method.end_step(self)
         self.step += 1
+
+    @property
+    def waits(self) -> list[tuple[Mark, Mark]]:
+        """When the computation stood still for an exchange, since begin_step."""
+        return self.rounds.waits
+
+    @property
+    def bytes_sent(self) -> float:
+        """Mean over the workers of what each has sent since begin_step."""
+        return self.rounds.bytes_sent
 
     def autocast(self) -> Any:
         """Mixed precision as configured."""
@@ -184,7 +179,10 @@ class Engine:
     # Checkpoints and identity
 
     def state_dict(self) -> dict:
-        """This process's part of everything that later steps depend on. No exchange is in flight between two steps."""
+        """This process's part of everything that later steps depend on.
+
+        What runs ahead of the next step follows from it, so it is no part of it.
+        """
         return {"step": self.step, "replicas": self.replicas.state_dict(), "method": self.method.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
@@ -196,29 +194,6 @@ class Engine:
         """sha256 of every worker's parameters, all workers in order: equal hashes are equal bits."""
         local = [hashlib.sha256(row.cpu().contiguous().view(torch.uint8).numpy()).hexdigest() for row in self.x]
         return self.world.gather(local, "parameter hashes")
-
-
-class _Timed:
-    """Notes for how long the caller waits."""
-
-    def __init__(self, engine: Engine, pending: Pending):
-        self.engine, self.pending = engine, pending
-
-    def wait(self) -> Tensor:
-        start = self.engine.clock.mark()
-        rows = self.pending.wait()
-        self.engine.waits.append((start, self.engine.clock.mark()))
-        return rows
-
-    def parts(self) -> Iterator[Tensor]:
-        arriving = self.pending.parts()
-        while True:
-            start = self.engine.clock.mark()
-            part = next(arriving, None)
-            self.engine.waits.append((start, self.engine.clock.mark()))
-            if part is None:
-                return
-            yield part
 
 
 def derived_seed(*parts: int) -> int:

@@ -1,55 +1,29 @@
 """The exchanges of one rank: rounds as group averages and point-to-point messages, beside the computation."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from queue import SimpleQueue
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from decent_core.engine.place import Place
+from decent_core.engine.transfer import InFlight, Supply, Transfer
 from decent_core.engine.virtual import Done
 from decent_core.topology import GroupPlan, GroupRound, PeerPlan, PeerRound, Round, Topology
 
 #: pieces of a row that are on their way between peers at once, so that links do not rest between two of them; and over
 #: gloo, which sends a message as fast as it can, their largest size: more overruns the queues in front of slow links
 AHEAD, PIECE_BYTES = 2, 2**18
-FAILED = -1
-
-
-class InFlight:
-    """An exchange that a communication thread or stream carries out.
-
-    `progress` tells how many elements of the row are mixed, time after time, or `FAILED`; the future then raises why.
-    """
-
-    def __init__(self, result: Tensor, future: Future | None, progress: "SimpleQueue[int]", finish: Callable[[], None]):
-        self.result, self.future, self.progress, self.finish = result, future, progress, finish
-
-    def wait(self) -> Tensor:
-        if self.future is not None:
-            self.future.result()
-        self.finish()
-        return self.result
-
-    def parts(self) -> Iterator[Tensor]:
-        """The mixed row from its start to its end, [1, some] at a time, each as soon as it is there."""
-        start, size = 0, self.result.shape[1]
-        while self.future is not None and start < size and (end := self.progress.get()) != FAILED:
-            yield self.result[:, start:end]
-            start = end
-        rest = self.wait()[:, start:]
-        if rest.numel():
-            yield rest
 
 
 class Exchange:
     """First-in-first-out communication of one rank, beside its computation.
 
     On the CPU a thread of its own drives gloo; on an accelerator the operations are queued on a side stream. Buffers: D
-    for the mixed row and at most D for what is being received, both kept from step to step. One exchange at a time.
+    for the mixed row and at most D for what is being received, both kept from step to step. One exchange at a time; one
+    with a `Supply` overwrites the mixed row of the one before only as far as its own row is there.
     """
 
     def __init__(self, place: Place, topology: Topology | None):
@@ -61,40 +35,42 @@ class Exchange:
         self.results: dict[int, Tensor] = {}  # by the length of the row
         self.received: Tensor | None = None
 
-    def start(self, rows: Tensor, round_: Round, what: str) -> Done | InFlight:
+    def start(self, rows: Tensor, round_: Round, what: str, supply: Supply | None = None) -> Done | InFlight:
+        """Start this rank's part of the round for rows [1, D]; with a `supply` (only on the CPU) as they are made."""
         plan = round_.plan(self.place.rank)
         if isinstance(plan, GroupPlan) and len(plan.members) == 1:
             return Done(rows)
         row = rows[0]
         if row.numel() not in self.results:
             self.results[row.numel()] = torch.empty_like(row)
-        result, progress = self.results[row.numel()], SimpleQueue[int]()
+        transfer = Transfer(row, self.results[row.numel()], what, supply)
         # The most neighbours that any worker has: both ends of a message must cut the row into the same pieces.
         degree = round_.sources.shape[1] - 1 if isinstance(round_, PeerRound) else 1
-        mixing = self._mix(row, result, plan, degree, what)
+        mixing = self._mix(transfer, plan, degree)
         if self.thread is not None:
-            return InFlight(result[None], self.thread.submit(_carry_out, mixing, progress), progress, lambda: None)
+            return InFlight(transfer, self.thread.submit(transfer.carry_out, mixing), lambda: None)
+        assert supply is None, "over an accelerator rows are exchanged whole"
         current, stream = torch.accelerator.current_stream(), self.stream
         assert stream is not None
         stream.wait_stream(current)
         with stream:
-            _carry_out(mixing, progress)
-        return InFlight(result[None], None, progress, lambda: current.wait_stream(stream))
+            transfer.carry_out(mixing)
+        return InFlight(transfer, None, lambda: current.wait_stream(stream))
 
-    def _mix(self, row: Tensor, result: Tensor, plan: GroupPlan | PeerPlan, degree: int, what: str) -> Iterator[int]:
-        """Mixes `row` into `result` from start to end; yields, piece by piece, how many elements are done."""
+    def _mix(self, transfer: Transfer, plan: GroupPlan | PeerPlan, degree: int) -> Iterator[int]:
+        """Mixes the row from start to end; yields, piece by piece, how many elements are done."""
         if isinstance(plan, PeerPlan):
-            return self._combine_peers(row, result, plan, degree, what)
+            return self._combine_peers(transfer, plan, degree)
         if len(plan.members) == 2:
             peer = plan.members[plan.members[0] == self.place.rank]
-            return self._combine_peers(row, result, PeerPlan(0.5, ((peer, 0.5),), (peer,)), degree, what)
-        return self._average_group(row, result, plan, what)
+            return self._combine_peers(transfer, PeerPlan(0.5, ((peer, 0.5),), (peer,)), degree)
+        return self._average_group(transfer, plan)
 
-    def _average_group(self, row: Tensor, result: Tensor, plan: GroupPlan, what: str) -> Iterator[int]:
-        elements, group, done = self._bucket_elements(row), self.groups[plan.members], 0
-        with self.place.named(f"{what}: group average", plan.members):
+    def _average_group(self, transfer: Transfer, plan: GroupPlan) -> Iterator[int]:
+        elements, group, done = self._bucket_elements(transfer.row), self.groups[plan.members], 0
+        with self.place.named(f"{transfer.what}: group average", plan.members):
             works = []
-            for own, mixed in zip(row.split(elements), result.split(elements), strict=True):
+            for own, mixed in transfer.pieces(elements):
                 mixed.copy_(own)
                 works.append((mixed, dist.all_reduce(mixed, group=group, async_op=True)))
             for mixed, work in works:
@@ -103,12 +79,13 @@ class Exchange:
                 done += mixed.numel()
                 yield done
 
-    def _combine_peers(self, row: Tensor, result: Tensor, plan: PeerPlan, degree: int, what: str) -> Iterator[int]:
+    def _combine_peers(self, transfer: Transfer, plan: PeerPlan, degree: int) -> Iterator[int]:
         """result <- w_self row + sum over in-neighbours of weight x received.
 
         The first neighbour's row is received in `result`, those of the others in pieces that bound the memory.
         """
-        others, elements, done = max(0, degree - 1), self._bucket_elements(row), 0
+        row, others, done = transfer.row, max(0, degree - 1), 0
+        elements = self._bucket_elements(row)
         if self.on_cpu:
             elements = max(1, min(elements, PIECE_BYTES // row.element_size()))
         if others:
@@ -117,8 +94,8 @@ class Exchange:
             self.received = torch.empty(AHEAD * others * elements, dtype=row.dtype, device=row.device)
         ranks = sorted({self.place.rank, *plan.sends, *(peer for peer, _ in plan.receives)})
         under_way: deque[tuple[list[dist.Work], list[Tensor], Tensor]] = deque()
-        with self.place.named(f"{what}: exchange with peers", ranks):
-            for number, (own, mixed) in enumerate(zip(row.split(elements), result.split(elements), strict=True)):
+        with self.place.named(f"{transfer.what}: exchange with peers", ranks):
+            for number, (own, mixed) in enumerate(transfer.pieces(elements)):
                 if len(under_way) == AHEAD:
                     done += self._finish_piece(*under_way.popleft(), plan)
                     yield done
@@ -151,15 +128,6 @@ class Exchange:
 
     def _bucket_elements(self, row: Tensor) -> int:
         return max(1, int(self.place.settings.bucket_mib * 2**20) // row.element_size())
-
-
-def _carry_out(mixing: Iterator[int], progress: "SimpleQueue[int]") -> None:
-    try:
-        for done in mixing:
-            progress.put(done)
-    except BaseException:
-        progress.put(FAILED)
-        raise
 
 
 def _create_groups(topology: Topology, place: Place) -> dict[tuple[int, ...], dist.ProcessGroup | None]:

@@ -40,6 +40,10 @@ class FlatLayout:
         """How many parameters, from the first on, lie within the first `elements` of a row."""
         return bisect_right(self.ends, elements)
 
+    def starts(self, index: int) -> int:
+        """The element of a row with which parameter number `index` starts; behind the last one, the row's length."""
+        return self.offsets[index] if index < len(self.offsets) else self.size
+
     def flatten(self, tensors: list[Tensor | None], out: Tensor) -> Tensor:
         """Write one tensor a parameter into `out` [D]; None and the gaps of the alignment become zero."""
         out.zero_()

@@ -80,11 +80,14 @@ class Replicas:
         self.scalers[index].step(self.optimizers[index])
         self.scalers[index].update()
 
-    def combine_and_update(self, parts: Iterator[Tensor], clip_norm: float | None) -> None:
+    def combine_and_update(
+        self, parts: Iterator[Tensor], clip_norm: float | None, settled: Callable[[int], None]
+    ) -> None:
         """rows <- `parts`, column after column, and one optimizer step of every local worker.
 
         A single worker's parameters are updated as soon as they are complete, the others when all are: workers take
-        turns in the module, and a loss scaler decides for the whole step.
+        turns in the module, and a loss scaler decides for the whole step. `settled` is told time after time how many
+        columns will not change any more.
         """
         together = self.count > 1 or self.scalers[0].is_enabled()
         if not together:
@@ -99,9 +102,11 @@ class Replicas:
                 with only(self.optimizers[0], self.layout.parameters[updated:complete]):
                     self.optimizers[0].step()
                 updated = complete
+                settled(self.layout.starts(complete))
         if together:
             for index in range(self.count):
                 self.update(index, clip_norm)
+            settled(self.layout.size)
 
     def take_gradients(self, clip_norm: float | None) -> Tensor:
         """All gradients as rows [L, D] with coupled weight decay in them, and none left in the module.

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from decent_core.engine.transfer import Supply
 from decent_core.topology import GroupRound, Round
 
 CHUNK = 1 << 18  # columns multiplied at once: bounds the temporary memory to N x CHUNK elements
@@ -65,12 +66,18 @@ class VirtualWorld:
         self.size = size
         self.local_workers: Sequence[int] = range(size)
 
+    @property
+    def takes_supply(self) -> bool:
+        """Whether `start_mix` can start with rows that are still being made."""
+        return False
+
     def named(self, operation: str, ranks: Sequence[int]) -> AbstractContextManager[None]:
         """Names a communication failure inside; here nothing is sent, so nothing can fail."""
         return nullcontext()
 
-    def start_mix(self, rows: Tensor, round_: Round, what: str) -> Done:
+    def start_mix(self, rows: Tensor, round_: Round, what: str, supply: Supply | None = None) -> Done:
         """Mix `rows` [N, D] through the round; the work is done when the result is asked for."""
+        assert supply is None, "all rows must be there"
         return _Deferred(rows, round_)
 
     def mean(self, rows: Tensor, what: str) -> Tensor:

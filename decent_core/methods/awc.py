@@ -14,6 +14,7 @@ class CombineWhileAdapting(Method):
     """
 
     name = "awc"
+    mixes_model_first = True
     _mixing: Pending | None = field(default=None, init=False, repr=False)
 
     def begin_step(self, workers: Workers) -> None:

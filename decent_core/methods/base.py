@@ -104,6 +104,9 @@ class Method:
     averages_gradients: ClassVar[bool] = False
     #: workers meet in the rounds of a topology; otherwise only in means over all of them
     uses_topology: ClassVar[bool] = True
+    #: `begin_step` starts with mixing x through the step's round, and nothing moves x between two steps; so an engine
+    #: may start that exchange at the end of the step before
+    mixes_model_first: ClassVar[bool] = False
     #: it weighs out column-stochastic rounds (`Topology.push`); others need doubly stochastic ones
     takes_push: ClassVar[bool] = False
     #: its state belongs to where x is, so that no other method may move x between its steps (as `slowmo` does)
