@@ -11,7 +11,7 @@ import numpy as np
 from decent_core import topology as topologies
 from decent_core.runtime import Network, Noise
 from decent_core.runtime.costs import Key, exchange_keys
-from decent_core.runtime.predict import Fabric, Links, Measured, Step
+from decent_core.runtime.predict import PIECES, Fabric, Links, Measured, Step
 
 MOST_ROUNDS = 256  # of a period; the simulation sees no more
 Sizes = dict[int, float]  # bytes -> seconds
@@ -32,7 +32,8 @@ class Profile:
         """One worker's step without communication, and its noise; persistent differences of ranks are left out."""
         v = self.values
         forward, backward, update = (v[name]["median"] / 1000 for name in ("forward_ms", "backward_ms", "update_ms"))
-        return Step(forward, backward, update, v["message_bytes"], v["bucket_bytes"], Noise(min(v["variance"], 0.1)))
+        noise, pieces = Noise(min(v["variance"], 0.1)), PIECES if v["device"] == "cpu" else 1
+        return Step(forward, backward, update, v["message_bytes"], v["bucket_bytes"], noise, pieces)
 
     def exchanges(self) -> dict[str, dict[Key, Sizes]]:
         """topology -> kind of exchange -> seconds by bytes."""

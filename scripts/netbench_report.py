@@ -9,7 +9,7 @@ import numpy as np
 from decent_core.record import write_atomically
 from decent_core.runtime import Noise
 from decent_core.runtime.costs import Key
-from decent_core.runtime.predict import Measured, Step, predict_allreduce, predict_gossip
+from decent_core.runtime.predict import PIECES, Measured, Step, predict_allreduce, predict_gossip
 from decent_core.topology import build
 
 CELLS = {
@@ -59,13 +59,12 @@ def _predict(given: dict[str, Any], found: Sequence[dict[str, Any]], cell: Cell)
     bucket = min(given["bucket_kib"] * 1024, message)
     computing = [m["computing"] for m in found if "computing" in m and m["rate"] == rate]
     forward, backward, update = np.median(computing, axis=0).tolist()
-    step = Step(forward, backward, update, message, bucket, Noise())
+    step = Step(forward, backward, update, message, bucket, Noise(), PIECES)
     workers, local_size = given["workers"], given["workers"] // given["nodes"]
     if method == "allreduce":
         return predict_allreduce(step, Measured(table), workers, local_size, explain=False).seconds
-    buckets = step.buckets if method == "decent-dp" else 1
     built = build(name, workers, local_size)
-    return predict_gossip(step, Measured(table), built, explain=False, buckets=buckets).seconds
+    return predict_gossip(step, Measured(table), built, explain=False, bucket_wise=method == "decent-dp").seconds
 
 
 def _table(found: Sequence[dict[str, Any]], measured: dict[Cell, list[float]], predicted: dict[Cell, float]) -> str:

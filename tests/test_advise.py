@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,16 @@ def test_a_hidden_exchange_leaves_computing_as_the_limit():
     assert (found.seconds, found.limit) == (pytest.approx((0.03 + 0.03 + 0.04) / 3 + 0.001, rel=1e-3), "bandwidth")
     found = predict_gossip(STEP, Links(FAST), topology.build("aer", 8, 4))
     assert (found.seconds, found.limit) == (pytest.approx(0.031), "compute")
+
+
+def test_pieces_hide_an_exchange_under_the_update_too():
+    """30 or 50 ms to send, 40 ms to compute, 10 of them for the update: in one piece it hides nothing."""
+    slow, pairs = Links(Network(0.0, 1e7 / 0.03, 0.0, 1e10, 0.0)), topology.build("one_peer_hypercube", 2, 1)
+    whole, pieces = (predict_gossip(replace(STEP, update=0.01, pieces=n), slow, pairs).seconds for n in (1, 8))
+    assert (whole, pieces) == (pytest.approx(0.03 + 0.01), pytest.approx(0.04))
+    slower = Links(Network(0.0, 1e7 / 0.05, 0.0, 1e10, 0.0))
+    whole, pieces = (predict_gossip(replace(STEP, update=0.01, pieces=n), slower, pairs).seconds for n in (1, 8))
+    assert (whole, pieces) == (pytest.approx(0.05 + 0.01), pytest.approx(0.05))
 
 
 def test_allreduce_is_predicted_by_the_closed_form():

@@ -1,7 +1,8 @@
 """What an iteration will take on a machine: training with this engine over every topology, and with All-Reduce.
 
-The engine exchanges all parameters at once, beside the forward and backward pass: the runtime model's gossip with one
-bucket. All-Reduce is torch's DistributedDataParallel: the model's All-Reduce with as many buckets as it makes.
+The engine exchanges all parameters in one stream. On the CPU it goes on from step to step: updates follow the backward
+pass, and each updated piece is sent at once. On an accelerator the exchange starts when all is updated: the same with one
+piece. All-Reduce is torch's DistributedDataParallel: the model's All-Reduce with as many buckets as it makes.
 """
 
 import math
@@ -29,6 +30,7 @@ SPARSE = (
 )  # fmt: skip
 #: a share of the iteration that is worth naming as its limit
 NOTABLE = 0.03
+PIECES = 8  # what stands for the many pieces of a model's row on the CPU
 
 
 class Fabric(Protocol):
@@ -74,6 +76,7 @@ class Step:
     message_bytes: float
     bucket_bytes: float
     noise: Noise
+    pieces: int = 1  # in which this engine updates and sends
 
     @property
     def compute(self) -> float:
@@ -109,14 +112,22 @@ def serving(world_size: int, local_size: int) -> list[Topology]:
 
 
 def predict_gossip(
-    step: Step, fabric: Fabric, topology: Topology, explain: bool = True, buckets: int = 1
+    step: Step, fabric: Fabric, topology: Topology, explain: bool = True, bucket_wise: bool = False
 ) -> Prediction:
-    """An iteration of gossip over the topology. Our engine exchanges one bucket; decent-dp exchanges several."""
-    work = Workload(buckets, step.forward / buckets, step.backward / buckets, step.update / buckets)
+    """An iteration of gossip over the topology.
+
+    `bucket_wise` is decent-dp's way: each bucket's update in the backward pass, and an exchange of its own behind it.
+    """
+    parts = step.buckets if bucket_wise else step.pieces
+    work = Workload(parts, step.forward / parts, step.backward / parts, step.update / parts)
 
     def seconds(noise: Noise, latency: bool, bandwidth: bool) -> float:
-        cost = fabric.cost(step.message_bytes / buckets, latency, bandwidth)
-        return simulate_gossip(work, topology, cost, noise, *_iterations(topology.world_size))
+        if bucket_wise:
+            cost = fabric.cost(step.message_bytes / parts, latency, bandwidth)
+        else:
+            cost = _part(fabric.cost(step.message_bytes, latency, bandwidth), parts)
+        iterations = _iterations(topology.world_size * parts)
+        return simulate_gossip(work, topology, cost, noise, *iterations, update_last=not bucket_wise)
 
     return _explained(step, seconds, explain)
 
@@ -135,6 +146,11 @@ def predict_allreduce(step: Step, fabric: Fabric, world_size: int, local_size: i
         return simulate_allreduce(work, gamma, world_size, noise, *_iterations(world_size * b))
 
     return _explained(step, seconds, explain)
+
+
+def _part(whole: Cost, parts: int) -> Cost:
+    """The cost of one of the parts of a stream, which has the latency once."""
+    return lambda round_, node_of: tuple(durations / parts for durations in whole(round_, node_of))
 
 
 class _Seconds(Protocol):
