@@ -19,8 +19,8 @@ from decent_core.topology import Round, Topology
 class DistributedWorld(Place):
     """This process's place among `size` workers.
 
-    Pairs and weighted peers use point-to-point messages on the default group; groups of three and more use one process
-    group each, created here in the same order on every rank. Every operation ends within the time-out or raises
+    Weighted peers, and pairs of many partners, use point-to-point messages on the default group; other groups use one
+    process group each, created here in the same order on every rank. Every operation ends within the time-out or raises
     `ExchangeError`.
     """
 

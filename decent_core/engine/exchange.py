@@ -1,6 +1,6 @@
 """The exchanges of one rank: rounds as group averages and point-to-point messages, beside the computation."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,6 +16,9 @@ from decent_core.topology import GroupPlan, GroupRound, PeerPlan, PeerRound, Rou
 #: pieces of a row that are on their way between peers at once, so that links do not rest between two of them; and over
 #: gloo, which sends a message as fast as it can, their largest size: more overruns the queues in front of slow links
 AHEAD, PIECE_BYTES = 2, 2**18
+#: pairs get process groups of their own if no worker has more partners than this; gloo's all-reduce fills slow links
+#: better than messages do
+MOST_PARTNERS = 16
 
 
 class Exchange:
@@ -61,7 +64,7 @@ class Exchange:
         """Mixes the row from start to end; yields, piece by piece, how many elements are done."""
         if isinstance(plan, PeerPlan):
             return self._combine_peers(transfer, plan, degree)
-        if len(plan.members) == 2:
+        if plan.members not in self.groups:
             peer = plan.members[plan.members[0] == self.place.rank]
             return self._combine_peers(transfer, PeerPlan(0.5, ((peer, 0.5),), (peer,)), degree)
         return self._average_group(transfer, plan)
@@ -131,15 +134,22 @@ class Exchange:
 
 
 def _create_groups(topology: Topology, place: Place) -> dict[tuple[int, ...], dist.ProcessGroup | None]:
-    """A process group for each set of three or more workers that the topology averages; the default one for all."""
-    groups: dict[tuple[int, ...], dist.ProcessGroup | None] = {}
+    """A process group for each set of workers that the topology averages; the default one for all.
+
+    Pairs may have none, and then exchange messages.
+    """
+    members: dict[tuple[int, ...], None] = {}
     for step in range(topology.period):
         round_ = topology.round(step)
         for array in round_.groups if isinstance(round_, GroupRound) else ():
-            for members in map(tuple, array.tolist() if array.shape[1] > 2 else ()):
-                if members not in groups:
-                    groups[members] = None if len(members) == place.size else _new_group(members, place)
-    return groups
+            members |= dict.fromkeys(map(tuple, array.tolist() if array.shape[1] > 1 else ()))
+    partners = Counter(rank for group in members if len(group) == 2 for rank in group)
+    pairs = place.device.type == "cpu" and max(partners.values(), default=0) <= MOST_PARTNERS
+    return {
+        group: None if len(group) == place.size else _new_group(group, place)
+        for group in members
+        if pairs or len(group) > 2
+    }
 
 
 def _new_group(members: tuple[int, ...], place: Place) -> dist.ProcessGroup | None:

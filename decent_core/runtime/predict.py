@@ -1,7 +1,7 @@
 """What an iteration will take on a machine: training with this engine over every topology, and with All-Reduce.
 
 The engine exchanges all parameters in one stream. On the CPU it goes on from step to step: updates follow the backward
-pass, and each updated piece is sent at once. On an accelerator the exchange starts when all is updated: the same with one
+pass, and each updated piece is sent at once. On an accelerator the exchange starts when all is updated: as with one
 piece. All-Reduce is torch's DistributedDataParallel: the model's All-Reduce with as many buckets as it makes.
 """
 
