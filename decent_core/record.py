@@ -26,6 +26,8 @@ WITHOUT_EFFECT = frozenset(
         "trainer.checkpoint_every", "trainer.keep_checkpoints", "trainer.log_every", "trainer.threads",
     }
 )  # fmt: skip
+#: keys that came after records had been kept, with the value by which a run does what it did before: it keeps its hash
+LATER = {"task.decoder": "torchvision"}
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,9 @@ class Record:
 
 
 def without(config: Mapping[str, Any], ignore: frozenset[str], prefix: str = "") -> dict[str, Any]:
-    """A nested configuration without the dotted keys in `ignore`."""
-    kept = {key: value for key, value in config.items() if f"{prefix}{key}" not in ignore}
+    """A nested configuration without the dotted keys in `ignore`, and without those of `LATER` that change nothing."""
+    paths = {key: f"{prefix}{key}" for key in config}
+    kept = {k: v for k, v in config.items() if paths[k] not in ignore and (paths[k], v) not in LATER.items()}
     return {k: without(v, ignore, f"{prefix}{k}.") if isinstance(v, Mapping) else v for k, v in kept.items()}
 
 

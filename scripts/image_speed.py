@@ -1,9 +1,10 @@
 """Measure how fast image files are decoded and cropped, beside a plain torchvision ImageFolder + DataLoader.
 
     python -m scripts.image_speed tree=FOLDER       # an ImageFolder tree: FOLDER/train/CLASS/*, FOLDER/val/CLASS/*
+    python -m scripts.image_speed tree=FOLDER decoders=[torchvision,dali]
 
-Both have one decoding process and the same crops ([P]'s: 176 pixels, bilinear, no antialiasing, flip), and take turns.
-CPU time is what their processes used; on a machine that does other work besides, it is what to compare.
+Each has one decoding process or thread and the same crops ([P]'s: 176 pixels, bilinear, no antialiasing, flip); they
+take turns. CPU time is what their processes used; on a machine that does other work besides, it is what to compare.
 """
 
 import json
@@ -11,7 +12,7 @@ import resource
 import statistics
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,6 +24,7 @@ class Options:
     """What is measured."""
 
     tree: str
+    decoders: tuple[Literal["torchvision", "dali"], ...] = ("torchvision",)
     images: int = 640  # in each turn
     turns: int = 5
     batch: int = 32
@@ -31,40 +33,42 @@ class Options:
 def main(arguments: list[str]) -> None:
     """Print one JSON object: images/s of each turn and the medians, by the clock and by CPU time."""
     given = options(Options, arguments, __doc__)
-    measured: dict[str, list[tuple[float, float]]] = {"ours": [], "plain": []}
+    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in (*given.decoders, "plain")}
     for turn in range(given.turns + 1):
-        for name, function in (("ours", ours), ("plain", plain)):
-            found = function(given)
+        for name, turns in measured.items():
+            found = plain(given) if name == "plain" else ours(given, name)
             if turn:  # the first one fills the disk cache
-                measured[name].append(found)
+                turns.append(found)
     result: dict[str, Any] = {"images_per_turn": given.images, "turns": given.turns}
     for place, kind in enumerate(("clock", "cpu")):
         rates = {name: [turn[place] for turn in turns] for name, turns in measured.items()}
         result[f"images_per_{kind}_second"] = {name: round(statistics.median(r), 1) for name, r in rates.items()}
-        ratios = [a / b for a, b in zip(rates["ours"], rates["plain"], strict=True)]
-        result[f"{kind}_ratio_ours_to_plain"] = {
-            "median": round(statistics.median(ratios), 3),
-            "turns": [round(ratio, 3) for ratio in ratios],
+        ratios = {n: [a / b for a, b in zip(rates[n], rates["plain"], strict=True)] for n in given.decoders}
+        result[f"{kind}_ratio_to_plain"] = {
+            name: {"median": round(statistics.median(turns), 3), "turns": [round(ratio, 3) for ratio in turns]}
+            for name, turns in ratios.items()
         }
     print(json.dumps(result, indent=1))
 
 
-def ours(given: Options) -> tuple[float, float]:
-    """Images a second by the clock, and by the CPU time of both processes, once the pipeline runs."""
+def ours(given: Options, decoder: str) -> tuple[float, float]:
+    """Images a second by the clock, and by the CPU time of all processes, once the pipeline runs."""
     from scripts.config import load
     from tasks.imagenet.files import FileImages
 
-    settings = load(["task=imagenet", "scale=paper", f"task.dataset={given.tree}", "task.decode_processes=1"]).task
-    images = FileImages(settings)
+    chosen = [f"task.dataset={given.tree}", f"task.decoder={decoder}", "task.decode_processes=1"]
+    images = FileImages(load(["task=imagenet", "scale=paper", *chosen]).task)
+    backend = images.decoder.backend
     steps = given.images // given.batch
     sampled = np.random.default_rng(1).integers(len(images.labels), size=(steps + 100, given.batch))
     images.training_batch(lambda step, _: (sampled[step], sampled[step]), 0, 0)
-    start, cpu = time.perf_counter(), time.process_time() + images.decoder.cpu_seconds()
+    start = time.perf_counter()  # nothing but the first batch need be ready, as with `plain`
+    cpu = backend.cpu_seconds() + time.process_time()
     for step in range(1, 1 + steps):
         images.training_batch(lambda step, _: (sampled[step], sampled[step]), step, 0)
     clock = time.perf_counter() - start
-    cpu = time.process_time() + images.decoder.cpu_seconds() - cpu
-    images.decoder.close()
+    cpu = backend.cpu_seconds() + time.process_time() - cpu
+    backend.close()
     return given.images / clock, given.images / cpu
 
 

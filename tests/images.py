@@ -5,12 +5,18 @@ import io
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
+from torchvision.transforms import v2
 
 from tasks.imagenet.fashion import load_split
 from tasks.imagenet.settings import Settings
 from tasks.imagenet.task import ImageTask
+from tests import needs
 from tests.ranks import CONTEXT
+
+#: for tests of what both decoders have to do
+DECODERS = ["torchvision", pytest.param("dali", marks=needs.dali)]
 
 # All tests share one fork server; without this, every decoding process would import torchvision for itself.
 CONTEXT.set_forkserver_preload(["tests.ranks", "tests.toy", "tasks.imagenet.decode"])
@@ -19,8 +25,8 @@ TINY = {
     "name": "imagenet", "dataset": "fashion_mnist_12k", "source_dir": None, "data_dir": "unused", "train_images": 240,
     "validation_images": 90, "mean": (0.286,), "std": (0.353,), "train_size": 28, "padding": 2, "validation_resize": 28,
     "validation_size": 28, "label_smoothing": 0.1, "global_batch": 16, "validation_batch": 20, "sharding": "iid",
-    "dirichlet_alpha": None, "decode_processes": 2, "look_ahead": 2, "max_corrupt": 0, "model": "small_resnet",
-    "blocks": (1, 1), "width": 4,
+    "dirichlet_alpha": None, "decoder": "torchvision", "decode_processes": 2, "look_ahead": 2, "max_corrupt": 0,
+    "model": "small_resnet", "blocks": (1, 1), "width": 4,
 }  # fmt: skip
 FILES = {
     "train_images": None, "validation_images": None, "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225),
@@ -34,6 +40,13 @@ def settings(**changes) -> Settings:
 
 def file_settings(dataset: Path | str, **changes) -> Settings:
     return settings(dataset=str(dataset), **{**FILES, **changes})
+
+
+def published_crops(of: Settings) -> dict[str, v2.Compose]:
+    """[P]'s, as torchvision's users write them: a reference that draws from the global generator."""
+    training = [v2.RandomResizedCrop(of.train_size, antialias=False), v2.RandomHorizontalFlip()]
+    validation = [v2.Resize(of.validation_resize, antialias=False), v2.CenterCrop(of.validation_size)]
+    return {"train": v2.Compose(training), "validation": v2.Compose(validation)}
 
 
 @functools.cache

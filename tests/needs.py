@@ -18,4 +18,5 @@ namespaces = _needs(ROOT_USER and shutil.which("ip") is not None, "root and ipro
 root = _needs(ROOT_USER, "root")
 decent_dp = _needs(importlib.util.find_spec("decent_dp") is not None, "the extra compare (make setup)")
 fairseq = _needs(importlib.util.find_spec("fairseq") is not None, "make setup-fairseq")
+dali = _needs(all(importlib.util.find_spec(name) for name in ("nvidia", "nvidia.dali")), "make setup-dali")
 chromium = _needs(shutil.which("chromium") is not None, "chromium")

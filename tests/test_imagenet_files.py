@@ -16,9 +16,9 @@ import torch
 from PIL import Image
 from torchvision.datasets import ImageFolder
 
-from tasks.imagenet.decode import crops, decode_rgb
+from tasks.imagenet.decode import decode_rgb
 from tasks.imagenet.task import ImageTask
-from tests.images import encoded, file_settings, picture, write_tree
+from tests.images import DECODERS, encoded, file_settings, picture, published_crops, write_tree
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def open_task():
 
     yield build
     for task in tasks:
-        task._images.decoder.close()
+        task._images.decoder.backend.close()
 
 
 @pytest.fixture(scope="module")
@@ -72,22 +72,11 @@ def test_files_of_every_colour_space_are_decoded(kind, mode):
     assert np.array_equal(found, expected)
 
 
-def test_crops_are_the_published_ones():
-    training, validation = crops(
-        file_settings("x", train_size=176, validation_resize=256, validation_size=224)
-    ).values()
-    crop, flip = training.transforms
-    assert (crop.size, crop.scale, crop.ratio, flip.p) == ((176, 176), (0.08, 1.0), (3 / 4, 4 / 3), 0.5)
-    assert (validation.transforms[0].size, validation.transforms[1].size) == ([256], (224, 224))
-    for resize in (crop, validation.transforms[0]):
-        assert (resize.interpolation, resize.antialias) == ("bilinear", False)
-
-
 def test_batches_of_a_tree_are_those_of_image_folder_and_torchvision(tree, open_task):
     """Recomputed here from ImageFolder's list: the same files, labels, crops and flips."""
     task = open_task(tree, world_size=2, seed=5)
     folder = ImageFolder(tree / "train")
-    crop = crops(file_settings(tree))
+    crop = published_crops(file_settings(tree))
     for step, worker in ((0, 0), (0, 1), (4, 1)):
         batch = task.batch(step, worker)
         items, seeds = task._draw(step, worker)
@@ -103,7 +92,7 @@ def test_batches_of_a_tree_are_those_of_image_folder_and_torchvision(tree, open_
 def test_every_validation_image_comes_once_with_resize_and_centre_crop(tree, open_task):
     task = open_task(tree, validation_batch=5)
     folder = ImageFolder(tree / "val")
-    crop = crops(file_settings(tree))["validation"]
+    crop = published_crops(file_settings(tree))["validation"]
     files = {path: Path(path).read_bytes() for path, _ in folder.samples}
     expected = {crop(decode_rgb(files[path])).contiguous().numpy().tobytes(): label for path, label in folder.samples}
     batches = task.validation_batches()
@@ -119,21 +108,24 @@ def test_every_validation_image_comes_once_with_resize_and_centre_crop(tree, ope
     assert sorted(seen) == sorted(expected)
 
 
-def test_batches_depend_neither_on_processes_nor_on_the_order_of_asking(tree, open_task):
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_batches_depend_neither_on_processes_nor_on_the_order_of_asking(tree, open_task, decoder):
     steps = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
-    one = open_task(tree, world_size=2, decode_processes=1, look_ahead=1)
+    one = open_task(tree, world_size=2, decode_processes=1, look_ahead=1, decoder=decoder)
     expected = {key: content(one.batch(*key)) for key in steps}
-    other = open_task(tree, world_size=2, decode_processes=3, look_ahead=4)
+    assert len({batch["images"] for batch in expected.values()}) == len(steps)
+    other = open_task(tree, world_size=2, decode_processes=3, look_ahead=4, decoder=decoder)
     for key in [*steps[::-1], (7, 0), *steps, (9, 1)]:  # a look back and a jump, as evaluation and resuming make them
         batch = content(other.batch(*key))
         assert batch == expected.get(key, batch)
-    alone = open_task(tree)
+    alone = open_task(tree, decoder=decoder)
     joined = {name: torch.cat([one.batch(2, w)[name] for w in (0, 1)]) for name in ("images", "labels")}
     assert content(alone.batch(2, 0)) == content(joined)
 
 
-def test_look_ahead_stays_within_its_bound(tree, open_task):
-    task = open_task(tree, world_size=2, look_ahead=3)
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_look_ahead_stays_within_its_bound(tree, open_task, decoder):
+    task = open_task(tree, world_size=2, look_ahead=3, decoder=decoder)
     ahead = task._images._ahead
     for step in range(4):
         for worker in (0, 1):
@@ -145,13 +137,14 @@ def test_look_ahead_stays_within_its_bound(tree, open_task):
     assert sorted(ahead) == [(51, 0), (52, 0), (53, 0)]
 
 
-def test_corrupt_images_are_named_and_counted_and_left_out(tmp_path, open_task, caplog):
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_corrupt_images_are_named_and_counted_and_left_out(tmp_path, open_task, caplog, decoder):
     root = write_tree(tmp_path, classes=2)
     whole = (root / "train/class_0/001.JPEG").read_bytes()
     (root / "train/class_0/001.JPEG").write_bytes(whole[: len(whole) // 2])
     (root / "train/class_1/004.JPEG").write_bytes(b"")
     (root / "val/class_0/007.JPEG").write_bytes(b"no image at all")
-    task = open_task(root, max_corrupt=3, global_batch=12, validation_batch=3)
+    task = open_task(root, max_corrupt=3, global_batch=12, validation_batch=3, decoder=decoder)
     with caplog.at_level(logging.WARNING):
         for step in range(3):  # an epoch each
             batch = task.batch(step, 0)
@@ -166,18 +159,22 @@ def test_corrupt_images_are_named_and_counted_and_left_out(tmp_path, open_task, 
     assert "val/class_0/007.JPEG" in said[2]
 
 
-def test_more_corrupt_images_than_allowed_end_the_run(tmp_path, open_task):
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_more_corrupt_images_than_allowed_end_the_run(tmp_path, open_task, decoder):
     root = write_tree(tmp_path, classes=2)
     for name in ("000", "003"):
         (root / f"train/class_1/{name}.JPEG").write_bytes(b"x" * 500)
-    task = open_task(root, max_corrupt=1, global_batch=12)
+    task = open_task(root, max_corrupt=1, global_batch=12, decoder=decoder)
     with pytest.raises(ValueError, match=r"2 images can't be read, more than task.max_corrupt=1.*class_1/00[03].JPEG"):
         task.batch(0, 0)
 
 
-def test_parquet_files_of_the_hub_give_the_same_images_as_the_tree(tree, hub_files, open_task, tmp_path, monkeypatch):
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_parquet_files_of_the_hub_give_the_same_images_as_the_tree(
+    tree, hub_files, open_task, tmp_path, monkeypatch, decoder
+):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path)
-    hub, folder = open_task(hub_files), open_task(tree)
+    hub, folder = open_task(hub_files, decoder=decoder), open_task(tree, decoder=decoder)
     assert hub._images.classes == 4
     for batches in (
         [hub.batch(0, 0), folder.batch(0, 0)],
@@ -211,7 +208,7 @@ from tests.images import file_settings
 if __name__ == "__main__":
     task = ImageTask(file_settings(sys.argv[1], decode_processes=1), 3, 1)
     task.batch(0, 0)
-    print(*task._images.decoder._pool._processes, flush=True)
+    print(*task._images.decoder.backend._pool._processes, flush=True)
     time.sleep(60)
 """
 
@@ -248,7 +245,7 @@ if __name__ == "__main__":
         time.sleep(0.01)
     time.sleep(0.5)
     print(stop.name, [len(task.batch(step, 0)["images"]) for step in range(1, 20)])
-    task._images.decoder.close()
+    task._images.decoder.backend.close()
 """
 
 

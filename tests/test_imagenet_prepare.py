@@ -84,7 +84,7 @@ def test_archives_become_a_tree_with_the_devkits_classes(archives):
     task = ImageTask(archives, 3, 1)
     assert (task._images.classes, task._images.labels.tolist()) == (3, [0] * 4 + [1] * 4 + [2] * 4)
     assert len(task.batch(0, 0)["labels"]) == 4
-    task._images.decoder.close()
+    task._images.decoder.backend.close()
 
 
 def test_killed_unpacking_continues_and_ends_the_same(archives, monkeypatch):

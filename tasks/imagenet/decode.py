@@ -1,6 +1,7 @@
-"""What a decoding process does: it reads image files, decodes and crops them with torchvision."""
+"""What a decoding process does: it reads image files, decodes them with Pillow and crops them with torchvision."""
 
 import io
+import math
 import multiprocessing
 import os
 import struct
@@ -14,8 +15,9 @@ import numpy as np
 import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
-from torchvision.transforms import v2
+from torchvision.transforms.v2 import functional as vision
 
+from tasks.imagenet.crops import Crop, Cropping, croppings
 from tasks.imagenet.settings import Settings
 
 #: what reading and decoding raise for files that are missing, cut off or no images
@@ -42,25 +44,15 @@ class Decoded:
 
 
 _readers: dict[str, Reader]  # by split
-_crops: dict[str, v2.Compose]
+_croppings: dict[str, Cropping]
 
 
 def start(settings: Settings, readers: dict[str, Reader]) -> None:
     """Prepares this process; it ends with its parent."""
-    global _readers, _crops
+    global _readers, _croppings
     torch.set_num_threads(1)
-    _readers, _crops = readers, crops(settings)
+    _readers, _croppings = readers, croppings(settings)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def crops(settings: Settings) -> dict[str, v2.Compose]:
-    """[P]'s: a random resized crop (area .08 to 1, ratio 3/4 to 4/3) and a flip; a resize and a centre crop.
-
-    Bilinear, without antialiasing.
-    """
-    training = [v2.RandomResizedCrop(settings.train_size, antialias=False), v2.RandomHorizontalFlip()]
-    validation = [v2.Resize(settings.validation_resize, antialias=False), v2.CenterCrop(settings.validation_size)]
-    return {"train": v2.Compose(training), "validation": v2.Compose(validation)}
 
 
 def decode(split: str, references: Sequence[Any], seeds: Sequence[int]) -> Decoded:
@@ -70,14 +62,19 @@ def decode(split: str, references: Sequence[Any], seeds: Sequence[int]) -> Decod
         try:
             image = decode_rgb(reader.read(reference))
         except UNREADABLE as error:
-            reason = "not an image" if isinstance(error, UnidentifiedImageError) else str(error).partition("\n")[0]
-            corrupt.append((reader.describe(reference), reason))
+            corrupt.append((reader.describe(reference), why(error)))
             continue
-        torch.default_generator.manual_seed(seed)
-        images.append(_crops[split](image))
+        height, width = image.shape[1:]
+        images.append(cut(image, _croppings[split](height, width, seed)))
         kept.append(index)
     # A tensor reaches the training process through shared memory, an array would be copied through a pipe.
     return Decoded(torch.stack(images) if images else None, kept, corrupt)
+
+
+def shares(images: int, workers: int) -> list[slice]:
+    """Equal runs of a batch's images for so many processes or threads; the last may be shorter."""
+    size = math.ceil(images / workers)
+    return [slice(first, first + size) for first in range(0, images, size)]
 
 
 def decode_rgb(content: bytes) -> Tensor:
@@ -85,6 +82,18 @@ def decode_rgb(content: bytes) -> Tensor:
     with Image.open(io.BytesIO(content)) as image:
         # The channels stay last in memory, where cropping is fastest.
         return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
+
+
+def cut(image: Tensor, crop: Crop) -> Tensor:
+    """uint8 [3, H, W] -> [3, side, side]."""
+    window = vision.resize(vision.crop(image, *crop.window), list(crop.resized), antialias=False)
+    square = vision.crop(window, *crop.corner, crop.side, crop.side)
+    return vision.horizontal_flip(square) if crop.flipped else square
+
+
+def why(error: BaseException) -> str:
+    """One of `UNREADABLE` in a few words."""
+    return "not an image" if isinstance(error, UnidentifiedImageError) else str(error).partition("\n")[0]
 
 
 def _end_with_parent() -> None:

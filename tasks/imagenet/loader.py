@@ -1,21 +1,21 @@
-"""Decodes batches in processes of their own, ahead of the training step that needs them."""
+"""Has batches decoded, in processes of their own or by DALI, ahead of the training step that needs them."""
 
 import logging
-import math
 import multiprocessing
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from functools import cached_property
 from multiprocessing import forkserver
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tasks.imagenet.decode import Decoded, Reader, decode, start
+from tasks.imagenet.dali import Dali
+from tasks.imagenet.decode import Decoded, Reader, decode, shares, start
 from tasks.imagenet.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -24,12 +24,24 @@ log = logging.getLogger(__name__)
 Ordered = tuple[list[Future[Decoded]], np.ndarray]
 
 
-class Decoder:
-    """Decoding processes, and the count of what they could not read. The processes start with the first batch."""
+class Backend(Protocol):
+    """What decodes; it starts with the first batch."""
+
+    def submit(self, split: str, references: Sequence[Any], seeds: Sequence[int]) -> list[Future[Decoded]]:
+        """Begin to decode a batch; equally large parts of it come, but for the last."""
+
+    def cpu_seconds(self) -> float:
+        """CPU time that one of its processes has used, once it has done what was ordered; 0 if it has none."""
+
+    def close(self) -> None:
+        """End its processes and threads; what was ordered is dropped."""
+
+
+class Processes:
+    """Decoding processes, which share each batch out among them; see `tasks.imagenet.decode`."""
 
     def __init__(self, settings: Settings, readers: dict[str, Reader]) -> None:
         self._settings, self._readers = settings, readers
-        self.corrupt: dict[str, str] = {}  # image -> why it could not be read
 
     @cached_property
     def _pool(self) -> ProcessPoolExecutor:
@@ -42,14 +54,32 @@ class Decoder:
         arguments = (self._settings, self._readers)
         return ProcessPoolExecutor(self._settings.decode_processes, context, initializer=start, initargs=arguments)
 
+    def submit(self, split: str, references: Sequence[Any], seeds: Sequence[int]) -> list[Future[Decoded]]:
+        parts = shares(len(references), self._settings.decode_processes)
+        return [self._pool.submit(decode, split, references[part], seeds[part]) for part in parts]
+
+    def cpu_seconds(self) -> float:
+        return self._pool.submit(time.process_time).result()
+
+    def close(self) -> None:
+        if "_pool" in self.__dict__:
+            self._pool.shutdown(cancel_futures=True)
+
+
+BACKENDS: dict[str, Callable[[Settings, dict[str, Reader]], Backend]] = {"torchvision": Processes, "dali": Dali}
+
+
+class Decoder:
+    """Batches that are being decoded by `task.decoder`, and the count of what could not be read."""
+
+    def __init__(self, settings: Settings, readers: dict[str, Reader]) -> None:
+        self.backend = BACKENDS[settings.decoder](settings, readers)
+        self._max_corrupt = settings.max_corrupt
+        self.corrupt: dict[str, str] = {}  # image -> why it could not be read
+
     def order(self, split: str, references: Sequence[Any], labels: np.ndarray, seeds: np.ndarray) -> Ordered:
-        """Begin to decode a batch, shared out over all processes."""
-        size = math.ceil(len(references) / self._settings.decode_processes)
-        parts = range(0, len(references), size)
-        return [
-            self._pool.submit(decode, split, references[first : first + size], seeds[first : first + size].tolist())
-            for first in parts
-        ], labels
+        """Begin to decode a batch."""
+        return self.backend.submit(split, references, seeds.tolist()), labels
 
     def receive(self, ordered: Ordered) -> dict[str, Tensor]:
         """Wait for a batch, {images, labels}. Images that can't be read are left out, named on the log, and counted.
@@ -72,20 +102,11 @@ class Decoder:
         for future in ordered[0]:
             future.cancel()
 
-    def cpu_seconds(self) -> float:
-        """CPU time that a decoding process has used, once it has done what was ordered."""
-        return self._pool.submit(time.process_time).result()
-
-    def close(self) -> None:
-        """End the processes; what was ordered is dropped."""
-        if "_pool" in self.__dict__:
-            self._pool.shutdown(cancel_futures=True)
-
     def _count(self, name: str, reason: str) -> None:
         if name in self.corrupt:
             return
         self.corrupt[name] = reason
-        limit = self._settings.max_corrupt
+        limit = self._max_corrupt
         log.warning("unreadable image %d (task.max_corrupt=%d): %s: %s", len(self.corrupt), limit, name, reason)
         if len(self.corrupt) > limit:
             raise ValueError(

@@ -36,7 +36,10 @@ class Settings:
     sharding: Literal["iid", "by_label", "dirichlet"]  # one shuffled stream, or workers with classes of their own
     dirichlet_alpha: float | None  # concentration of a worker's classes, for sharding=dirichlet
 
-    decode_processes: int  # that read image files, for each training process
+    # what decodes and crops image files: Pillow and torchvision in processes of their own, or NVIDIA DALI (installed by
+    # make setup-dali) in threads of the training process, on its GPU if it has one. Their pixels differ by a rounding
+    decoder: Literal["torchvision", "dali"]
+    decode_processes: int  # that read and decode image files, for each training process; with decoder=dali: threads
     look_ahead: int  # steps for which files are read in advance
     max_corrupt: int  # unreadable image files that a training process puts up with
 
@@ -104,6 +107,11 @@ class Settings:
             )
 
     def _check_fashion(self) -> None:
+        if self.decoder != "torchvision":
+            raise ValueError(
+                f"task.decoder={self.decoder} decodes image files, and task.dataset={self.dataset} holds none: give "
+                "task.decoder=torchvision, or a dataset of files."
+            )
         sizes = (self.train_size, self.validation_resize, self.validation_size)
         if sizes != (28, 28, 28) or len(self.mean) != 1:
             raise ValueError(
