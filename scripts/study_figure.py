@@ -12,6 +12,7 @@ from scripts.study_table import Line, Table
 
 MARKERS = "osD^vPX*h"
 SHOWN = 0.9  # of the values, the better ones; the rest would flatten them
+FAR = 1.5  # times that range: an axis that ends with all values, not with the better ones
 
 
 def draw(table: Table, path: Path) -> Path:
@@ -61,14 +62,16 @@ def _ticks(axis: Any, lines: list[Line]) -> None:
 
 
 def _zoom(axis: Any, lines: list[Line], table: Table) -> None:
-    """Fit the values to the better ones; what lies beyond is in the table."""
+    """Fit the values to the better ones, if the others are far off; what lies beyond is in the table."""
     values = [row.interval(table.metric) for line in lines for row in line.rows.values()]
     means = np.array([found.mean for found in values if found is not None])
     if len(means) < 2:
         return
-    good, bad = means.min(), np.quantile(means, SHOWN)
+    good, bad, worst = means.min(), np.quantile(means, SHOWN), means.max()
     if not table.lower_is_better:
-        good, bad = means.max(), np.quantile(means, 1 - SHOWN)
+        good, bad, worst = means.max(), np.quantile(means, 1 - SHOWN), means.min()
+    if abs(worst - good) < FAR * abs(bad - good):
+        bad = worst
     margin = 0.08 * (bad - good)
     low, high = sorted((good - margin, bad + margin))
     axis.set_ylim(low, high)
