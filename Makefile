@@ -13,7 +13,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 pyth
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-fairseq reproduce records plan submit study-accumulation study-decentlam bench report \
+.PHONY: help setup setup-fairseq setup-dali reproduce records plan submit study-accumulation study-decentlam bench report \
 	figure-runtime test lint lock clean
 
 help: ## list the targets
@@ -21,10 +21,11 @@ help: ## list the targets
 
 setup: .venv/.installed data/wordnet-3.0 ## install the locked dependencies into .venv
 
+# The lock is complete, and knows better than a package's own bounds (tool.uv in pyproject.toml): pip resolves nothing.
 .venv/.installed: requirements.lock
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; name it: make PYTHON=/path/to/python" >&2; exit 1; }
 	"$(PYTHON)" -m venv .venv
-	$(BIN)/python -m pip install --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --requirement requirements.lock
 	@touch $@
 
 data/wordnet-3.0: | .venv/.installed
@@ -37,6 +38,15 @@ setup-fairseq: .venv/.fairseq ## also build fairseq, for task.model=fairseq_tran
 	$(BIN)/python -m pip install --disable-pip-version-check \
 		cython==3.3.1 setuptools==84.2.1 wheel==0.48.0 bitarray==3.12.3 scikit-learn==1.9.1
 	$(BIN)/python -m pip install --disable-pip-version-check --no-build-isolation --no-deps fairseq-fixed==0.12.3.1
+	@touch $@
+
+setup-dali: .venv/.dali ## also install NVIDIA DALI, for task.decoder=dali (Linux on x86-64; 470 MB)
+
+# Not in the lock, which everyone installs. What else DALI names it does not use here, and it wants an older packaging.
+.venv/.dali: .venv/.installed
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps nvidia-dali-cuda120==2.4.0 \
+		nvidia-nvimgcodec-cu12==0.9.0.20 nvidia-nvjpeg-cu12==12.4.0.76 \
+		astunparse==1.6.3 gast==0.7.0 optree==0.20.0 six==1.17.0
 	@touch $@
 
 reproduce: setup ## run all experiments at SCALE (tiny, small) with SEEDS seeds; tables and curves in results/local

@@ -11,7 +11,7 @@ from decent_core.record import WITHOUT_EFFECT, config_hash, without
 from decent_core.settings import DistributedSettings, EngineSettings, TrainerSettings, VirtualSettings
 from scripts.checks import check
 from scripts.compose import compose
-from scripts.logger import LOGGERS, NoLogger, WandbLogger
+from scripts.logger import LOGGERS, Dashboard, NoLogger
 from scripts.validation import validated
 
 ENGINES: dict[str, type] = {"virtual": VirtualSettings, "distributed": DistributedSettings}
@@ -44,7 +44,7 @@ class RunConfig:
     topology: Choice
     engine: EngineSettings
     trainer: TrainerSettings
-    logger: NoLogger | WandbLogger
+    logger: NoLogger | Dashboard
     overrides: list[str]  # as given
 
     def explicit(self, key: str) -> bool:

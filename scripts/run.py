@@ -22,7 +22,7 @@ from decent_core.record import MetricsLog, Record, write
 from decent_core.signals import StopRequest
 from decent_core.trainer import Outcome, Trainer
 from scripts.config import RunConfig
-from scripts.logger import NoLogger, WandbProcess
+from scripts.logger import LoggerProcess, NoLogger
 from scripts.progress import TrainingDisplay
 from scripts.recording import make_record, peak_gib
 from scripts.world import join_world, use_threads
@@ -39,12 +39,12 @@ class Run:
         self.folder = Path(self.config.out or f"runs/{self.run_id}")
         use_threads(self.config, self.world)
         self.lock = self._claim_folder()
-        self.wandb = WandbProcess(self.config.logger if self.is_main else NoLogger("none"), self.folder)
+        self.logger = LoggerProcess(self.config.logger if self.is_main else NoLogger("none"), self.folder)
         self.task = tasks.load(self.config.task.name).build(self.config.task, self.config.seed, self.config.world_size)
         self.engine = self._build_engine()
         self.log = MetricsLog(self.folder / "metrics.jsonl")
         self.trainer, self.display = self._build_trainer()
-        self.wandb.begin(self.run_id, self.config.as_dict(), anew=self.config.resume == "never")
+        self.logger.begin(self.run_id, self.config.as_dict(), anew=self.config.resume == "never")
 
     def __enter__(self) -> "Run":
         return self
@@ -53,7 +53,7 @@ class Run:
         self.display.close()
         if dist.is_initialized():
             dist.destroy_process_group()
-        self.wandb.close(lambda text: print(text, file=sys.stderr))
+        self.logger.close(lambda text: print(text, file=sys.stderr))
 
     @property
     def run_id(self) -> str:
@@ -79,7 +79,7 @@ class Run:
 
     def _write(self, record: Record) -> None:
         if self.is_main:
-            self.wandb.record = write(record, self._record_path)
+            self.logger.record = write(record, self._record_path)
 
     @property
     def _record_path(self) -> Path:
@@ -135,7 +135,7 @@ class Run:
         if self.is_main:
             self.log.append(values)
             self.display(values)
-            self.wandb.check(self.display.say)
+            self.logger.check(self.display.say)
 
     def _complete(self, outcome: Outcome) -> Record:
         """The record, with what has to be asked of all ranks."""

@@ -127,20 +127,20 @@ def test_commands_of_the_page_compose(tmp_path, monkeypatch):
     for words in commands("bash"):
         script, overrides = words[words.index("-m") + 1], words[words.index("-m") + 2 :]
         if script == "scripts.train":
-            assert load(overrides).logger.name == "wandb"
+            assert load(overrides).logger.name in ("wandb", "trackio")
             trained += 1
         else:
             assert script == "scripts.dashboard"
             out = [] if any(text.startswith("out=") for text in overrides) else ["out=runs/other.json"]
             main([*overrides, *out])
             built += 1
-    assert (trained, built) == (4, 2)
+    assert (trained, built) == (6, 2)
     assert (tmp_path / "runs/dashboard.json").exists()
 
 
 def test_commands_of_wandb_on_the_page_exist():
-    lines = commands("sh")
-    assert {tuple(words[:2]) for words in lines} == {("wandb", "leet"), ("wandb", "login"), ("wandb", "sync")}
+    lines = [words for words in commands("sh") if words[0] == "wandb"]
+    assert {words[1] for words in lines} == {"leet", "login", "sync"}
     for words in lines:
         done = subprocess.run([sys.executable, "-m", "wandb", words[1], "--help"], capture_output=True, text=True)
         assert done.returncode == 0

@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,45 +14,12 @@ import pytest
 
 from decent_core.record import MetricsLog, read
 from scripts.config import load
-from scripts.logger import CLOSE_SECONDS, NoLogger, WandbLogger, WandbProcess, describe
+from scripts.logger import CLOSE_SECONDS, LoggerProcess, NoLogger, WandbLogger, describe
 from tests import needs
+from tests.logged_runs import ROOT, ROW, SMALL, merged, train, train_and_kill, wait_until
 from tests.offline_runs import history, offline_runs, records, summary
 
-ROOT = Path(__file__).resolve().parent.parent
-ROW = ["experiment=p/gpt2/accum_adamw_aer", "scale=smoke", "trainer.steps=30", "trainer.eval_every=10"]
-SMALL = ["task=regression", "method=decentlam", "topology=ring", "optimizer=sgd", "scale=smoke"]
 NOWHERE = {"WANDB_BASE_URL": "http://127.0.0.1:9", "WANDB_API_KEY": "0" * 40}  # the discard port: nobody listens
-
-
-def command(*overrides: str, ranks: int = 0) -> list[str]:
-    launcher = ["torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", "-m"] if ranks else []
-    return [sys.executable, "-m", *launcher, "scripts.train", *overrides]
-
-
-def environment(**changes: str) -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", **changes}
-
-
-def train(*overrides: str, ranks: int = 0, **changes: str) -> subprocess.CompletedProcess:
-    """A finished training."""
-    done = subprocess.run(
-        command(*overrides, ranks=ranks),
-        cwd=ROOT,
-        env=environment(**changes),
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stderr
-    return done
-
-
-def merged(folder: Path) -> list[dict]:
-    """The metrics log with one entry a step."""
-    steps: dict[int, dict] = {}
-    for line in MetricsLog(folder / "metrics.jsonl").lines():
-        steps.setdefault(line["step"], {"_step": line["step"]}).update(line)
-    return [{k: v for k, v in row.items() if k not in ("kind", "step") and v is not None} for row in steps.values()]
 
 
 def said(done: subprocess.CompletedProcess) -> list[str]:
@@ -129,19 +95,10 @@ def failing(tmp_path):
 
 def test_killed_run_continues_under_its_id_without_doubled_steps(plain, tmp_path):
     overrides = [*ROW, "logger=wandb", "trainer.checkpoint_every=3", f"out={tmp_path}"]
-    step = 3 * random.randint(2, 8)
-    with subprocess.Popen(
-        command(*overrides), cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        while not (tmp_path / f"checkpoints/step_{step:08d}").exists() or not offline_runs(tmp_path):
-            assert process.poll() is None, "it ended before it was killed"
-            time.sleep(0.002)
-        process.kill()
+    checkpoint = tmp_path / f"checkpoints/step_{3 * random.randint(2, 8):08d}"
+    train_and_kill(*overrides, when=lambda: checkpoint.exists() and bool(offline_runs(tmp_path)))
     (before,) = offline_runs(tmp_path)
-    deadline = time.monotonic() + 30
-    while not exit_codes(before):
-        assert time.monotonic() < deadline, "the sending process outlives its killed training"
-        time.sleep(0.2)
+    wait_until(lambda: bool(exit_codes(before)), "the sending process outlives its killed training")
     assert exit_codes(before) == [1]
     assert history(before)[0]["_step"] == 2
     name = records(before, "run")[0]["run_id"]
@@ -200,7 +157,8 @@ def send(tmp_path, monkeypatch):
         for name, value in changes.items():
             monkeypatch.setenv(name, value)
         start, lines = time.monotonic(), []
-        process = WandbProcess(WandbLogger("wandb", "offline", "tests", None, timeout_seconds), tmp_path)
+        settings = WandbLogger("wandb", "tests", timeout_seconds, mode="offline", entity=None)
+        process = LoggerProcess(settings, tmp_path)
         process.begin("a-run", load(SMALL).as_dict(), anew)
         process.record = None if killed else tmp_path / "record.json"
         process.check(lines.append)
@@ -289,7 +247,7 @@ def test_id_lasts_until_a_run_is_started_anew(send, tmp_path):
 
 
 def test_without_a_logger_there_is_no_process(tmp_path):
-    process = WandbProcess(NoLogger("none"), tmp_path)
+    process = LoggerProcess(NoLogger("none"), tmp_path)
     process.begin("a-run", {}, anew=False)
     process.close(pytest.fail)
     assert process.process is None
