@@ -17,13 +17,12 @@ from rich.console import Console
 from rich.table import Table
 
 from decent_core.runtime import Network, Noise
-from decent_core.runtime.predict import Prediction, Step, predict_allreduce, predict_gossip, serving
-from decent_core.topology.analysis import rounds_to_worst
-from scripts.cli import options, run_main
-from scripts.machines import Profile, fabric_for, read_profile
+from decent_core.runtime.predict import Step
+from scripts.command.cli import options, run_main
+from scripts.network.machines import Profile, read_profile
+from scripts.network.outlook import Outlook, predict
 from scripts.topology import parse_number
 
-MOST_MIXED, MIXED = 256, 1e-3
 MOST_POINTS = 6  # of the picture
 WORTH = 1.05  # speed-up from which gossip pays
 BYTES = 4  # of a parameter
@@ -74,19 +73,6 @@ class Options:
                 raise ValueError(f"{key}={value}: must not be negative")
 
 
-@dataclass(frozen=True)
-class Outlook:
-    """What is predicted for one world; `gossip` by topology, fastest first, and `rounds` to mix, where computed."""
-
-    world_size: int
-    allreduce: Prediction
-    gossip: dict[str, Prediction]
-    rounds: dict[str, int | None]
-
-    def speedup(self, name: str) -> float:
-        return self.allreduce.seconds / self.gossip[name].seconds
-
-
 def main(arguments: list[str]) -> None:
     """Predict, print ranking and verdict, draw."""
     given = options(Options, arguments, __doc__ or "")
@@ -102,27 +88,9 @@ def main(arguments: list[str]) -> None:
     console = Console(highlight=False)
     console.print(_ranking(outlooks[-1], step))
     console.print(verdict(outlooks[-1], step), soft_wrap=True)
-    from scripts.advice_picture import draw  # matplotlib takes a second
+    from scripts.reporting.advice_picture import draw  # matplotlib takes a second
 
     print(f"picture: {draw(outlooks, last[1], Path(given.out))}")
-
-
-def predict(
-    step: Step, profile: Profile | None, network: Network | None, world: tuple[int, int], explain: bool
-) -> Outlook | None:
-    """All topologies that serve the world; None if nothing is known about its exchanges."""
-    fabric = fabric_for(profile, network, "complete", world)
-    if fabric is None:
-        return None
-    allreduce = predict_allreduce(step, fabric, *world, explain=explain)
-    gossip, rounds = {}, {}
-    for topology in serving(*world):
-        own = fabric_for(profile, network, topology.name, world)
-        if own is not None:
-            gossip[topology.name] = predict_gossip(step, own, topology, explain)
-            if explain and world[0] <= MOST_MIXED:
-                rounds[topology.name] = rounds_to_worst(topology, MIXED)
-    return Outlook(world[0], allreduce, dict(sorted(gossip.items(), key=lambda item: item[1].seconds)), rounds)
 
 
 def verdict(outlook: Outlook, step: Step) -> str:

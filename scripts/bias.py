@@ -20,10 +20,10 @@ from decent_core.methods import METHODS
 from decent_core.record import read, write_atomically
 from decent_core.topology import Topology, analysis
 from scripts import reproduce
-from scripts.bias_figure import Curve, draw_distances
-from scripts.children import run_children
-from scripts.cli import options, run_main
-from scripts.config import load
+from scripts.command.cli import options, run_main
+from scripts.command.config import load
+from scripts.reporting.bias_figure import Curve, draw_distances
+from scripts.running.children import run_children
 from tasks.regression.problem import Problem, coefficients, draw
 from tasks.regression.rows import RowWorkers
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from rich.console import Console
 
 from decent_core.record import read, write_atomically
-from scripts.children import Child
-from scripts.cli import options, run_main
-from scripts.jobs import read_jobs
-from scripts.page import write_page
+from scripts.command.cli import options, run_main
+from scripts.planning.jobs import read_jobs
 from scripts.report import publish
-from scripts.table_text import show
+from scripts.reporting.page import write_page
+from scripts.reporting.table_text import show
+from scripts.running.children import Child
 
 
 @dataclass(frozen=True)

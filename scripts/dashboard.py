@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from decent_core.record import write_atomically
-from scripts.cli import options, run_main
-from scripts.dashboard_panels import COLUMNS, SECTIONS, Curves, Finals
+from scripts.command.cli import options, run_main
+from scripts.tracking.panels import COLUMNS, SECTIONS, Curves, Finals
 
 NAME = "Decent-Bench"
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from scripts.cli import explained, run_main
+from scripts.command.cli import explained, run_main
 from tasks.assets import derive_help, derive_images, derive_text
 
 #: asset -> the function that writes it

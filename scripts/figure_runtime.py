@@ -23,9 +23,9 @@ from decent_core.runtime import (
     simulate_allreduce,
     simulate_gossip,
 )
-from scripts.cli import options, run_main
-from scripts.figures import COLOURS
-from scripts.plots import GREY, label, new_figure, save
+from scripts.command.cli import options, run_main
+from scripts.reporting.figures import COLOURS
+from scripts.reporting.plots import GREY, label, new_figure, save
 
 WORLD_SIZE, LOCAL_SIZE, BUCKETS, UPDATE, VARIANCE = 32, 4, 7, 0.364, 0.00695
 WORK = paper_workload(BUCKETS, UPDATE, WORLD_SIZE)

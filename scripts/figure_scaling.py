@@ -13,9 +13,9 @@ from pathlib import Path
 
 from decent_core.record import write_atomically
 from decent_core.runtime.fit import TOLERANCE, Estimate, Fit, fit
-from scripts.cli import ROOT, options, run_main
-from scripts.figures import COLOURS
-from scripts.plots import label, new_figure, save
+from scripts.command.cli import ROOT, options, run_main
+from scripts.reporting.figures import COLOURS
+from scripts.reporting.plots import label, new_figure, save
 
 BUCKETS = 7
 #: name and topology of published rows -> what the table calls them, and their colour

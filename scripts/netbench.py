@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from decent_core.record import write_atomically
-from scripts.bench_lab import check_reference, earlier, origin
-from scripts.bench_loads import LoadName
-from scripts.cli import options, run_main
-from scripts.namespaces import RATE, check_possible, hosts
-from scripts.netbench_report import CELLS, report
+from scripts.benches.lab import check_reference, earlier, origin
+from scripts.benches.loads import LoadName
+from scripts.benches.net_report import CELLS, report
+from scripts.command.cli import options, run_main
 from scripts.netlab import run_workers
-from scripts.processes import stop_signals_interrupt
+from scripts.network.namespaces import RATE, check_possible, hosts
+from scripts.running.processes import stop_signals_interrupt
 
 SCHEMA = 2
 SLEPT = ("forward_ms", "backward_ms", "buckets")
@@ -92,7 +92,7 @@ def _command(given: Options, names: Sequence[str], out: Path) -> list[str]:
         "elements": given.bucket_kib * 256, "bucket": given.bucket_kib * 1024, "forward": given.forward_ms / 1000,
         "backward": given.backward_ms / 1000, "out": str(out),
     }  # fmt: skip
-    return ["python", "-m", "scripts.netbench_worker", json.dumps(plan)]
+    return ["python", "-m", "scripts.benches.net_worker", json.dumps(plan)]
 
 
 if __name__ == "__main__":

@@ -19,14 +19,14 @@ from rich.table import Table
 
 from decent_core.compare import item_of
 from decent_core.record import read_all, write_atomically
-from scripts.children import Child
-from scripts.cli import ROOT, options, run_main
-from scripts.config import RunConfig, load
-from scripts.costs import bytes_sent_per_step, row_elements
-from scripts.items import SHOWN_ELSEWHERE
-from scripts.jobs import jobs_text
-from scripts.registry import Planned, planned
-from scripts.step_times import Sources, StepTime
+from scripts.command.cli import ROOT, options, run_main
+from scripts.command.config import RunConfig, load
+from scripts.planning.costs import bytes_sent_per_step, row_elements
+from scripts.planning.items import SHOWN_ELSEWHERE
+from scripts.planning.jobs import jobs_text
+from scripts.planning.registry import Planned, planned
+from scripts.planning.step_times import Sources, StepTime
+from scripts.running.children import Child
 
 MS_PER_HOUR = 3.6e6
 GB = 1e9

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import tasks
 from decent_core.clock import TimeLeft, readable
-from scripts.cli import run_main
+from scripts.command.cli import run_main
 
 LINE_SECONDS = 10.0  # between two lines of a job log
 
@@ -53,8 +53,8 @@ class Display:
 def main(arguments: list[str]) -> None:
     """Prepare what the configuration's task needs and say what is there."""
     # not at the top: each tokenising process imports this file, and would import torch
-    from scripts.config import load
-    from scripts.help import wanted_help
+    from scripts.command.config import load
+    from scripts.command.help import wanted_help
 
     if wanted_help(arguments, __doc__):
         return

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.cli import options, run_main
-from scripts.config import load
-from scripts.pacing import bytes_a_second
+from scripts.command.cli import options, run_main
+from scripts.command.config import load
+from scripts.network.pacing import bytes_a_second
 
 SCHEMA = 1
 OWN = ("out", "repeats", "rate", "--help", "-h")
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> None:
     given = options(Options, own, __doc__ or "")
     config = load(["method=awc", "engine=distributed", *[text for text in arguments if text not in own]])
     from decent_core.record import write_atomically
-    from scripts.measure import measure  # torch is imported only for a configuration that is right
+    from scripts.network.measure import measure  # torch is imported only for a configuration that is right
 
     profile = measure(config, given.repeats, given.rate)
     if profile is not None:

@@ -13,12 +13,12 @@ from rich.console import Console
 
 from decent_core.compare import compare, read_published
 from decent_core.record import Record, read_all, write_atomically
-from scripts.cli import ROOT, options, run_main
-from scripts.figures import draw_curves
-from scripts.notes import metric_label
-from scripts.page import write_page
-from scripts.table_text import latex, show
-from scripts.tables import Report, make_reports
+from scripts.command.cli import ROOT, options, run_main
+from scripts.reporting.figures import draw_curves
+from scripts.reporting.notes import metric_label
+from scripts.reporting.page import write_page
+from scripts.reporting.table_text import latex, show
+from scripts.reporting.tables import Report, make_reports
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from pathlib import Path
 from rich.console import Console
 
 from decent_core.record import read, write_atomically
-from scripts.children import Child, run_children
-from scripts.cli import options, run_main
-from scripts.page import write_page
+from scripts.command.cli import options, run_main
 from scripts.plan import main as list_runs
-from scripts.registry import planned
+from scripts.planning.registry import planned
 from scripts.report import publish
-from scripts.table_text import show
+from scripts.reporting.page import write_page
+from scripts.reporting.table_text import show
+from scripts.running.children import Child, run_children
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from decent_core.runtime import (
 )
 from decent_core.runtime.closed_forms import Convention
 from decent_core.runtime.noise import Granularity
-from scripts.cli import options, run_main
+from scripts.command.cli import options, run_main
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from pathlib import Path
 from rich.console import Console
 
 from decent_core.record import read_all, write_atomically
-from scripts.children import run_children
-from scripts.cli import options, run_main
-from scripts.study_figure import draw
-from scripts.study_plan import load_study, plan
-from scripts.study_table import Table
+from scripts.command.cli import options, run_main
+from scripts.running.children import run_children
+from scripts.studies.figure import draw
+from scripts.studies.plan import load_study, plan
+from scripts.studies.table import Table
 
 
 @dataclass(frozen=True)

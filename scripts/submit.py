@@ -17,12 +17,12 @@ from pathlib import Path
 
 from decent_core.compare import item_of
 from decent_core.record import write_atomically
-from scripts.children import Child
-from scripts.cli import ROOT, options, run_main
-from scripts.cluster import Cluster, load_cluster
-from scripts.config import load
-from scripts.jobs import jobs_text
+from scripts.command.cli import ROOT, options, run_main
+from scripts.command.config import load
 from scripts.plan import plan
+from scripts.planning.cluster import Cluster, load_cluster
+from scripts.planning.jobs import jobs_text
+from scripts.running.children import Child
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from rich.text import Text
 from decent_core import topology as topologies
 from decent_core.topology import Topology, analysis
 from decent_core.topology.words import counted, describe_round
-from scripts.cli import options, run_main
+from scripts.command.cli import options, run_main
 
 PICTURES = Path("results/local/topology")
 MOST_ROUNDS = 16
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> None:
     if picture is None:
         console.print(f"not drawn: more than {MOST_DRAWN} workers (out=FILE.png draws them all the same)")
         return
-    from scripts.topology_picture import draw  # matplotlib takes a second, and not every call draws
+    from scripts.reporting.topology_picture import draw  # matplotlib takes a second, and not every call draws
 
     draw(topology, picture)
     console.print(f"picture: {picture}", soft_wrap=True)

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 
 from decent_core.signals import StopRequest
-from scripts.cli import run_main
-from scripts.config import load
-from scripts.help import wanted_help
+from scripts.command.cli import run_main
+from scripts.command.config import load
+from scripts.command.help import wanted_help
 
 EXIT_STATUS = {"ok": 0, "failed": 1, "diverged": 3, "preempted": 75}
 
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     stop = StopRequest().listen()
     config = load(arguments)
-    from scripts.run import Run  # torch is imported only for a configuration that is right
+    from scripts.running.run import Run  # torch is imported only for a configuration that is right
 
     with Run(config, stop) as run:
         record, path = run.train()

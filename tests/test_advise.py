@@ -15,7 +15,8 @@ from decent_core.runtime import Network, Noise
 from decent_core.runtime.costs import COUNTER, exchange_keys
 from decent_core.runtime.predict import Links, Measured, Step, predict_allreduce, predict_gossip, serving
 from scripts import advise
-from scripts.machines import Profile, fabric_for, read_profile
+from scripts.network.machines import Profile, fabric_for, read_profile
+from scripts.network.outlook import predict
 
 ROOT = Path(__file__).parents[1]
 #: 10 MB of parameters in two buckets, 30 ms forward and backward, 1 ms update
@@ -128,7 +129,7 @@ def test_advice_for_a_machine_that_is_not_at_hand(tmp_path):
 
 def test_advice_says_where_gossip_does_not_pay():
     step = Step(0.01, 0.02, 0.001, 4e3, 4e3, Noise())
-    found = advise.predict(step, None, Network(0.0, 1e10, 1e-6, 1e11, 1e-6), (8, 4), explain=True)
+    found = predict(step, None, Network(0.0, 1e10, 1e-6, 1e11, 1e-6), (8, 4), explain=True)
     assert found is not None
     assert advise.verdict(found, step).startswith("Gossip will hardly pay with 8 workers")
 

@@ -19,9 +19,9 @@ from decent_core.engine.engine import Engine
 from decent_core.methods import METHODS
 from decent_core.settings import DistributedSettings
 from scripts.bench import GOSSIP, Options
-from scripts.bench_cells import REFERENCE_NAMES, SETTINGS
-from scripts.bench_report import table
-from scripts.pacing import bytes_a_second, pace_connections
+from scripts.benches.cells import REFERENCE_NAMES, SETTINGS
+from scripts.benches.report import table
+from scripts.network.pacing import bytes_a_second, pace_connections
 from tests import needs
 from tests.ranks import run_ranks
 
@@ -147,7 +147,7 @@ def test_connections_are_paced_without_root():
 @needs.decent_dp
 def test_bench_measures_without_shaping(tmp_path):
     script = (
-        "import scripts.bench as bench, scripts.cli as cli\n"
+        "import scripts.bench as bench, scripts.command.cli as cli\n"
         "def impossible(): raise ValueError('no iproute2')\n"
         "bench.check_possible = impossible\n"
         "cli.run_main(bench.main)"

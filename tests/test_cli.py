@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from decent_core import topology
-from scripts.cli import options, run_main
+from scripts.command.cli import options, run_main
 
 ROOT = Path(__file__).parent.parent
 
@@ -60,7 +60,7 @@ def test_run_main_ends_an_interrupt_with_130():
 
 
 def test_run_main_takes_a_closed_pipe_quietly():
-    talk = "from scripts.cli import run_main; run_main(lambda arguments: print('line\\n' * 10**6))"
+    talk = "from scripts.command.cli import run_main; run_main(lambda arguments: print('line\\n' * 10**6))"
     command = f'{sys.executable} -c "{talk}" | head -n 1'
     done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert (done.stdout, done.stderr) == ("line\n", "")

@@ -11,9 +11,9 @@ import yaml
 from decent_core.methods import METHODS
 from decent_core.record import WITHOUT_EFFECT, config_hash
 from decent_core.topology import names as topology_names
-from scripts.compose import CONF, GROUPS, MissingValue, NoSuchRecipe, choices, compose
-from scripts.config import load
-from scripts.help import wanted_help
+from scripts.command.compose import CONF, GROUPS, MissingValue, NoSuchRecipe, choices, compose
+from scripts.command.config import load
+from scripts.command.help import wanted_help
 
 FILES = sorted(CONF.rglob("*.yaml"))
 GPT2_ROWS = [name for name in choices("experiment") if name.startswith("p/gpt2/")]
@@ -171,7 +171,7 @@ def test_train_fails_at_once_with_status_2_and_one_message(mistake, tmp_path):
 def test_a_missing_recipe_names_the_scales_that_exist(monkeypatch, tmp_path):
     copied = shutil.copytree(CONF, tmp_path / "conf")
     (copied / "recipe" / "gpt2" / "small.yaml").unlink()
-    monkeypatch.setattr("scripts.compose.CONF", copied)
+    monkeypatch.setattr("scripts.command.compose.CONF", copied)
     with pytest.raises(
         NoSuchRecipe, match="scale=small: task=gpt2 has no recipe at this scale; it has paper, smoke, tiny"
     ):

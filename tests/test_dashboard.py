@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from decent_core.record import read_all
-from scripts.config import load
+from scripts.command.config import load
 from scripts.dashboard import main
 from tests.offline_runs import history, offline_runs, summary
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.config import load
+from scripts.command.config import load
 
 ROOT = Path(__file__).parent.parent
 # docs/extending.md adds what its commands use; a test of its own runs them

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from scripts.cli import run_main
+from scripts.command.cli import run_main
 from scripts.train import main
 from tasks.imagenet.task import ImageTask
 from tests import needs

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.compose import choices
-from scripts.config import load
+from scripts.command.compose import choices
+from scripts.command.config import load
 from scripts.train import main
 from tests.images import DECODERS, write_tree
 

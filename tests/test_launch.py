@@ -24,7 +24,16 @@ dist.all_reduce(total)
 nodes = workers_per_node()
 if launch.rank == 0:
     print(json.dumps([launch.launcher, launch.world_size, total.item(), nodes]))
-dist.destroy_process_group()
+"""
+#: notes, as the last thing that Python does, which threads of its process groups a rank still has
+WATCH = """
+import atexit, os
+def note():
+    names = [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
+    with open(os.environ["WATCHED"], "a") as stream:
+        print(*(name for name in names if "gloo" in name), file=stream)
+if "RANK" in os.environ:
+    atexit.register(note)
 """
 
 
@@ -50,6 +59,22 @@ def test_torchrun(tmp_path):
     script.write_text(MEET)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3", str(script)]
     assert started_by(command, PYTHONPATH=str(ROOT)) == ["torchrun", 3, 3.0, [3]]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted as Linux shows them")
+@pytest.mark.parametrize("method", ["allreduce", "awc"])
+def test_no_thread_of_a_group_outlives_python(tmp_path, method):
+    """One that is still at work then may abort the process, whatever its exit status was to be."""
+    (tmp_path / "sitecustomize.py").write_text(WATCH)
+    run = [f"method={method}", "topology=aer", "optimizer=adam", "scale=smoke", "engine=distributed"]
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4", "-m", "scripts.train",
+         "task=regression", *run, f"out={tmp_path}/run"],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(tmp_path), "WATCHED": str(tmp_path / "watched")},
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "watched").read_text() == "\n" * 4
 
 
 @needs.mpirun

@@ -9,7 +9,7 @@ import torch
 from decent_core import topology
 from decent_core.engine.virtual import VirtualWorld
 from decent_core.methods import METHODS
-from scripts.config import load
+from scripts.command.config import load
 from tests import engines
 from tests.ranks import run_ranks
 from tests.toy import ToyTask

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.namespaces import megabits
+from scripts.benches.net_report import CELLS
 from scripts.netbench import Options
-from scripts.netbench_report import CELLS
+from scripts.network.namespaces import megabits
 from tests import needs
 
 ROOT = Path(__file__).parents[1]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from decent_core.record import read
-from scripts.namespaces import PREFIX, remove_leftovers
+from scripts.network.namespaces import PREFIX, remove_leftovers
 from tests import needs
 
 ROOT = Path(__file__).parents[1]
@@ -150,8 +150,9 @@ def test_mistakes_are_answered_with_one_message(arguments, says):
     ("user", "path", "says"), [(65534, os.environ["PATH"], "root"), (0, "/nonexistent", "iproute2")]
 )
 def test_missing_rights_or_tools_are_named(user, path, says):
-    check = "from scripts.namespaces import check_possible\ntry:\n check_possible()\nexcept ValueError as e: print(e)"
-    script = f"import os, sys; sys.path.insert(0, {str(ROOT)!r})\nimport scripts.namespaces\nos.setuid({user})\n{check}"
+    module = "scripts.network.namespaces"
+    check = f"from {module} import check_possible\ntry:\n check_possible()\nexcept ValueError as e: print(e)"
+    script = f"import os, sys; sys.path.insert(0, {str(ROOT)!r})\nimport {module}\nos.setuid({user})\n{check}"
     done = subprocess.run(
         [sys.executable, "-c", script], env={"PATH": path}, capture_output=True, text=True, timeout=60
     )

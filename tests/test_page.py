@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from scripts.items import all_items
-from scripts.page import write_page
+from scripts.planning.items import all_items
 from scripts.report import publish
+from scripts.reporting.page import write_page
 from tests import needs
 from tests.records import make_record
 

@@ -19,12 +19,12 @@ from decent_core.methods import METHODS
 from decent_core.record import write
 from scripts import plan, reproduce, submit
 from scripts.collect import unfinished
-from scripts.compose import choices
-from scripts.config import load
-from scripts.costs import CountingWorkers, bytes_sent_per_step, row_elements
-from scripts.jobs import jobs_text, read_jobs
-from scripts.registry import planned
-from scripts.step_times import Sources
+from scripts.command.compose import choices
+from scripts.command.config import load
+from scripts.planning.costs import CountingWorkers, bytes_sent_per_step, row_elements
+from scripts.planning.jobs import jobs_text, read_jobs
+from scripts.planning.registry import planned
+from scripts.planning.step_times import Sources
 from tests import engines
 from tests.records import make_record
 from tests.test_methods import CASES

@@ -8,9 +8,9 @@ import torch
 
 from decent_core.signals import StopRequest
 from scripts import bias
-from scripts.bias_figure import draw_distances
-from scripts.config import load
-from scripts.run import Run
+from scripts.command.config import load
+from scripts.reporting.bias_figure import draw_distances
+from scripts.running.run import Run
 from tasks.regression.problem import draw
 from tasks.regression.settings import Settings
 from tests.quadratic import task_of

@@ -10,10 +10,10 @@ from rich.console import Console
 from decent_core.compare import compare, read_published
 from decent_core.record import read_all, write, write_atomically
 from scripts import report
-from scripts.notes import metric_label
 from scripts.report import publish, update_readme
-from scripts.table_text import show
-from scripts.tables import make_reports
+from scripts.reporting.notes import metric_label
+from scripts.reporting.table_text import show
+from scripts.reporting.tables import make_reports
 from tests.records import make_record
 
 ROOT = Path(__file__).parent.parent

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from decent_core.record import read
-from scripts.children import Child, quoted, run_children
-from scripts.config import load
+from scripts.command.config import load
 from scripts.reproduce import Options, plan
+from scripts.running.children import Child, quoted, run_children
 
 ROOT = Path(__file__).parent.parent
 
@@ -76,8 +76,8 @@ def test_an_interrupted_reproduce_stops_its_runs_which_continue_later(tmp_path):
     folder = tmp_path / "long"
     code = f"""
 from pathlib import Path
-from scripts.children import Child, quoted, run_children
-from scripts.config import load
+from scripts.running.children import Child, quoted, run_children
+from scripts.command.config import load
 steps = ("trainer.steps=100000", "trainer.log_every=1", "trainer.eval_every=0")
 run_children([Child("long", ("scale=smoke", *steps), Path({str(folder)!r}), "", 100000)], jobs=1)
 """
@@ -97,7 +97,7 @@ def test_a_run_outlives_a_killed_reproduce_and_is_not_started_twice(tmp_path):
     child = Child("long", ("scale=smoke", "trainer.steps=100000", "trainer.log_every=1"), folder, "", 100000)
     code = f"""
 from pathlib import Path
-from scripts.children import Child
+from scripts.running.children import Child
 Child("long", {child.overrides!r}, Path({str(folder)!r}), "", 100000).start()
 """
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)  # ends at once; its child goes on

@@ -9,10 +9,10 @@ import pytest
 
 from decent_core.record import read
 from scripts import submit
-from scripts.cluster import load_cluster
-from scripts.config import load
-from scripts.costs import bytes_sent_per_step, row_elements
-from scripts.registry import make_run, planned
+from scripts.command.config import load
+from scripts.planning.cluster import load_cluster
+from scripts.planning.costs import bytes_sent_per_step, row_elements
+from scripts.planning.registry import make_run, planned
 from scripts.submit import Submission
 from tests import needs
 

@@ -9,11 +9,11 @@ import pytest
 
 from decent_core.record import read_all
 from scripts import study
-from scripts.compose import choices
-from scripts.config import load
-from scripts.study_figure import draw
-from scripts.study_plan import Line, Panel, Study, load_study, plan
-from scripts.study_table import Table
+from scripts.command.compose import choices
+from scripts.command.config import load
+from scripts.studies.figure import draw
+from scripts.studies.plan import Line, Panel, Study, load_study, plan
+from scripts.studies.table import Table
 from tests.records import make_record
 
 ROOT = Path(__file__).parent.parent

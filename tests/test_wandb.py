@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from decent_core.record import MetricsLog, read
-from scripts.config import load
-from scripts.logger import CLOSE_SECONDS, LoggerProcess, NoLogger, WandbLogger, describe
+from scripts.command.config import load
+from scripts.tracking.logger import CLOSE_SECONDS, LoggerProcess, NoLogger, WandbLogger, describe
 from tests import needs
 from tests.logged_runs import ROOT, ROW, SMALL, merged, train, train_and_kill, wait_until
 from tests.offline_runs import history, offline_runs, records, summary

@@ -1,0 +1,1 @@
+"""Step times, beside other implementations and beside predictions."""

@@ -1,0 +1,1 @@
+"""What a command is given: its options, the composed configuration, help and messages."""

@@ -1,0 +1,127 @@
+"""The configuration of a run: what `conf/` and the user's overrides say, validated into frozen dataclasses."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, make_dataclass, replace
+from typing import Any, get_type_hints
+
+import tasks
+from decent_core.methods import METHODS
+from decent_core.optim import OPTIMIZERS, SCHEDULES
+from decent_core.record import WITHOUT_EFFECT, config_hash, without
+from decent_core.settings import DistributedSettings, EngineSettings, TrainerSettings, VirtualSettings
+from scripts.command.checks import check
+from scripts.command.compose import compose
+from scripts.command.validation import validated
+from scripts.tracking.logger import LOGGERS, Dashboard, NoLogger
+
+ENGINES: dict[str, type] = {"virtual": VirtualSettings, "distributed": DistributedSettings}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method or a topology: its name in the code's registry, and all of its options."""
+
+    name: str
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that a run is told."""
+
+    seed: int
+    world_size: int
+    local_size: int | list[int] | None  # workers that share a node; a list: node by node
+    out: str | None
+    target: float | None  # of the task's primary metric; how long a run takes to reach it is reported
+    resume: str  # auto, never, or the path of a checkpoint
+    scale: str
+    experiment: str | None  # the row of a published table, if it was chosen
+    task: Any  # `Settings` of the task's package
+    optimizer: Any  # one of decent_core.optim.OPTIMIZERS
+    schedule: Any  # one of decent_core.optim.SCHEDULES
+    method: Choice
+    topology: Choice
+    engine: EngineSettings
+    trainer: TrainerSettings
+    logger: NoLogger | Dashboard
+    overrides: list[str]  # as given
+
+    def explicit(self, key: str) -> bool:
+        """Whether the user gave the dotted key."""
+        return key in [text.partition("=")[0] for text in self.overrides]
+
+    def as_dict(self, with_cadence: bool = True) -> dict[str, Any]:
+        """Plain nested values with the keys of conf/, as they stand in a record.
+
+        Without cadence: only the keys that a run's result depends on, as for `config_hash`.
+        """
+        plain = _plain(asdict(self))
+        del plain["overrides"]
+        for part in ("method", "topology"):
+            plain[part] = {"name": plain[part]["name"], **plain[part]["options"]}
+        return plain if with_cadence else without(plain, WITHOUT_EFFECT)
+
+    @property
+    def config_hash(self) -> str:
+        """Equal for runs that give equal results; see `decent_core.record.config_hash`."""
+        return config_hash(self.as_dict())
+
+
+def load(overrides: Sequence[str]) -> RunConfig:
+    """Compose and validate; raises ValueError with the key and the value, before anything is built."""
+    values, names = compose(overrides)
+    if any(text.startswith("schedule=") for text in overrides):  # a recipe's values are for the task's own schedule
+        values["schedule"] = _known(SCHEDULES[values["schedule"]["name"]], values["schedule"], overrides)
+    parts = {
+        "task": _settings("task", {values["task"]["name"]: tasks.load(values["task"]["name"]).Settings}, values),
+        "optimizer": _settings("optimizer", OPTIMIZERS, values),
+        "schedule": _settings("schedule", SCHEDULES, values),
+        "engine": _settings("engine", ENGINES, values),
+        "logger": _settings("logger", LOGGERS, values),
+        "trainer": validated(TrainerSettings, values["trainer"], "trainer."),
+        "method": Choice(**_named(_method(values["method"]))),
+        "topology": Choice(**_named(values["topology"])),
+    }
+    rest = {key: value for key, value in values.items() if key not in parts}
+    plain = [(f.name, f.type) for f in fields(RunConfig) if f.name in rest]
+    root: Any = validated(make_dataclass("Root", plain), rest)
+    config = RunConfig(
+        **asdict(root),
+        scale=str(names["scale"]),
+        experiment=names.get("experiment"),
+        **parts,
+        overrides=list(overrides),
+    )
+    if isinstance(config.engine, VirtualSettings) and config.local_size is None:
+        config = replace(config, local_size=1)  # no launcher will say otherwise
+    check(config)
+    return config
+
+
+def _known(cls: type, values: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """What the schedule has a field for, and whatever the user gave, so that it is refused if there is none."""
+    keys = {key.name for key in fields(cls)} | {text.partition("=")[0].removeprefix("schedule.") for text in overrides}
+    return {key: value for key, value in values.items() if key in keys}
+
+
+def _settings(part: str, registry: Mapping[str, type], values: Mapping[str, Any]) -> Any:
+    return validated(registry[values[part]["name"]], values[part], f"{part}.")
+
+
+def _method(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The method's options, checked against the fields of its class."""
+    method = METHODS[values["name"]]
+    hints = get_type_hints(method)
+    options = [(option.name, hints[option.name]) for option in fields(method) if option.init]
+    return asdict(validated(make_dataclass("Options", [("name", str), *options]), values, "method."))
+
+
+def _named(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": values["name"], "options": {key: value for key, value in values.items() if key != "name"}}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(entry) for key, entry in value.items()}
+    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value

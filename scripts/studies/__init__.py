@@ -1,0 +1,1 @@
+"""Methods over a grid of learning rates and seeds."""

@@ -1,0 +1,91 @@
+"""What a study compares, and the runs that this takes."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml  # type: ignore[import-untyped]
+
+from scripts.command.compose import CONF, choices
+from scripts.command.validation import no_such, validated
+from scripts.planning.registry import make_run
+from scripts.running.children import Child
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A setting in which all lines are compared."""
+
+    label: str
+    overrides: tuple[str, ...] = ()
+    rates: tuple[float, ...] | None = None  # null: the study's
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method with its optimizer and topology."""
+
+    label: str
+    overrides: tuple[str, ...]
+    rates_times: float = 1.0  # factor on the rates, for an optimizer with rates of another size
+
+
+@dataclass(frozen=True)
+class Study:
+    """The content of conf/study/<name>.yaml."""
+
+    title: str
+    scale: str
+    seeds: int
+    common: tuple[str, ...]
+    panels: tuple[Panel, ...]
+    lines: tuple[Line, ...]
+    baseline: str  # label of the line that others are compared with
+    rates: tuple[float, ...]
+
+    def rates_of(self, panel: Panel, line: Line) -> list[float]:
+        """The grid of a line in a panel."""
+        return [float(f"{line.rates_times * rate:.3g}") for rate in panel.rates or self.rates]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of the grid."""
+
+    panel: str
+    line: str
+    rate: float
+    seed: int
+    run: Child = field(compare=False)
+
+
+def load_study(name: str) -> Study:
+    """Read and check a study; ValueError if there is none of the name, or something in it is wrong."""
+    if name not in choices("study"):
+        raise ValueError(f"name={name}: {no_such('study', name, choices('study'))}")
+    content = yaml.safe_load((CONF / "study" / f"{name}.yaml").read_text())
+    study = validated(Study, content, f"conf/study/{name}: ")
+    if study.baseline not in [line.label for line in study.lines]:
+        raise ValueError(f"conf/study/{name}: baseline={study.baseline}: none of its lines has this label")
+    return study
+
+
+def plan(study: Study, scale: str, seeds: int, folder: Path) -> list[Cell]:
+    """All cells of the grid, panel by panel, and in each the whole grid of a seed before the next seed's."""
+    if seeds < 1:
+        raise ValueError(f"seeds={seeds}: must be at least 1")
+    return [
+        _cell(study, panel, line, rate, seed, [f"scale={scale}"], folder)
+        for panel in study.panels
+        for seed in range(1, seeds + 1)
+        for line in study.lines
+        for rate in study.rates_of(panel, line)
+    ]
+
+
+def _cell(
+    study: Study, panel: Panel, line: Line, rate: float, seed: int, scale: list[str], folder: Path
+) -> Cell:  # fmt: skip
+    overrides = [*scale, *study.common, *panel.overrides, *line.overrides, f"optimizer.lr={rate:g}", f"seed={seed}"]
+    name = "-".join(text for text in (panel.label, line.label, f"{rate:g}", f"s{seed}") if text)
+    safe = "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "_" for c in name)
+    return Cell(panel.label, line.label, rate, seed, make_run(safe, overrides, folder))

@@ -1,0 +1,1 @@
+"""Dashboards that a run is sent to, and what they show."""
