@@ -102,11 +102,11 @@ class Trainer:
     def _train_step(self, ahead: bool) -> None:
         engine, clock, settings = self.engine, self.engine.clock, self.settings
         start = clock.mark()
-        engine.begin_step()
+        engine.begin_step(ahead)
         losses = []
         for index, worker in enumerate(engine.world.local_workers):
             losses.append(self._forward_backward(index, self.task.batch(engine.step, worker)))
-        engine.end_step(ahead)
+        engine.end_step()
         self.progress.unread.append((torch.stack(losses), (start, clock.mark()), engine.waits, engine.bytes_sent))
         assert len(self.progress.unread) <= max(settings.log_every, 1), "the log interval was missed"
 

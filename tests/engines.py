@@ -68,14 +68,14 @@ def distributed_world(graph, method: str = "awc", timeout: float = 30, bucket_mi
 
 def train_step(engine: Engine, task: ToyTask, ahead: bool = False) -> None:
     """One step, with the micro-batches that the engine's settings ask for."""
-    engine.begin_step()
+    engine.begin_step(ahead)
     for index, worker in enumerate(engine.world.local_workers):
         batch = task.batch(engine.step, worker)
         parts = task.micro_batches(batch, engine.settings.micro_batches)
         for number, part in enumerate(parts):
             with engine.as_worker(index, number, number == len(parts) - 1) as module:
                 engine.backward(index, task.loss_sum(module, part) / task.weight(batch))
-    engine.end_step(ahead)
+    engine.end_step()
 
 
 def parameters(engine: Engine, index: int) -> dict[str, np.ndarray]:

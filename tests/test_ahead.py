@@ -15,13 +15,15 @@ from tests.toy import ToyTask
 STEPS = 7
 
 
-def both_ways(rank, name, optimizer, clip_norm):
-    """The parameters after each step, with all exchanges in their own steps and with exchanges ahead of them."""
+def all_ways(rank, name, optimizer, clip_norm):
+    """Parameters after each step: updates after the backward pass, in it, and with exchanges ahead of their steps."""
     graph, task = topology.build(name, 4, 2), ToyTask(world_size=4)
     found, sent = [], []
-    for ahead in (False, True):
+    for in_backward, ahead in ((False, False), (True, False), (True, True)):
         world = engines.distributed_world(graph)
         engine = engines.build_engine(world, task, "awc", optimizer, graph, clip_norm=clip_norm)
+        assert engine.updates_in_backward == (clip_norm is None)
+        engine.updates_in_backward &= in_backward
         rows = []
         for step in range(STEPS):
             engines.train_step(engine, task, ahead and step not in (3, STEPS - 1))
@@ -29,16 +31,39 @@ def both_ways(rank, name, optimizer, clip_norm):
             rows.append(engine.x.clone())
             sent.append(engine.bytes_sent)
         found.append(torch.cat(rows).numpy())
-    assert sent[:STEPS] == sent[STEPS:], "bytes count in the step that they are for"
+    assert sent == sent[:STEPS] * 3, "bytes count in the step that they are for"
     return found
 
 
 @pytest.mark.parametrize("name", ["complete", "aer", "one_peer_exp", "ring", "star"])
 @pytest.mark.parametrize(("optimizer", "clip_norm"), [("accum_adamw", 0.1), ("sgd", None)])
 def test_running_ahead_gives_the_same_bits(name, optimizer, clip_norm):
-    for apart, ahead in run_ranks(both_ways, 4, name, optimizer, clip_norm):
-        np.testing.assert_array_equal(apart, ahead)
-        assert (apart[0] != apart[-1]).any()
+    for after, *others in run_ranks(all_ways, 4, name, optimizer, clip_norm):
+        for other in others:
+            np.testing.assert_array_equal(after, other)
+        assert (after[0] != after[-1]).any()
+
+
+def updated_early(rank):
+    """How many parameters are still to update when the backward pass is over; all exchanges are in time."""
+    graph = topology.build("complete", 2)
+    world, task = engines.distributed_world(graph), ToyTask(world_size=2)
+    engine = engines.build_engine(world, task, "awc", "adamw", graph)
+    left = []
+    for step in range(3):
+        engine.begin_step(ahead=step < 2)
+        engine.mixing.wait()
+        batch = task.batch(step, rank)
+        with engine.as_worker(0) as module:
+            engine.backward(0, sum(p.square().sum() for p in module.parameters()) + 0 * task.loss_sum(module, batch))
+        left.append(engine.combination.updated)
+        engine.end_step()
+    return left, len(engine.replicas.layout.parameters)
+
+
+def test_parameters_are_updated_in_the_backward_pass():
+    for left, count in run_ranks(updated_early, 2):
+        assert all(number < count for number in left), (left, count)
 
 
 def arrives_before_its_step(rank):
@@ -95,7 +120,7 @@ def runs_ahead(rank, method):
 
 def test_supply_lets_through_what_is_there():
     supply, passed = Supply(), []
-    consumer = threading.Thread(target=lambda: [(supply.wait_for(n), passed.append(n)) for n in (1, 3, 4, 9)])
+    consumer = threading.Thread(target=lambda: [(supply.wait_for(n, 5), passed.append(n)) for n in (1, 3, 4, 9)])
     consumer.start()
     supply.allow(3)
     supply.allow(4)
@@ -106,4 +131,4 @@ def test_supply_lets_through_what_is_there():
     assert passed == [1, 3, 4, 9]
     supply.fail()
     with pytest.raises(RuntimeError, match="has failed"):
-        supply.wait_for(10)
+        supply.wait_for(10, 5)

@@ -86,10 +86,10 @@ def both(rank: int, name: str, local_size: int) -> tuple[list[np.ndarray], list[
     for work in wrapped._comm_ops:
         work.wait()
     for step in range(STEPS):
-        engine.begin_step()
+        engine.begin_step(ahead=step + 1 < STEPS)
         with engine.as_worker(0) as module:
             engine.backward(0, module(batch(step, rank)).square().mean())
-        engine.end_step(ahead=step + 1 < STEPS)
+        engine.end_step()
         if step:
             found[1].append(flat(ours))
     return found

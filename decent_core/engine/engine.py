@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
+from decent_core.engine.combination import Combination
 from decent_core.engine.replicas import Replicas
 from decent_core.engine.rounds import Rounds
 from decent_core.engine.timing import DeviceClock, Mark
@@ -57,7 +58,10 @@ class Engine:
         self.lr = 0.0
         self.clock = DeviceClock(self.x.device)
         self.rounds = Rounds(world, topology, self.clock)
-        self.runs_ahead = False  # the exchange of the next step starts in this one
+        self.sent_ahead = False  # the exchange of the next step starts in this one
+        self.mixing: Pending | None = None  # of x, since begin_step
+        self.combination: Combination | None = None
+        self._update_in_backward()
 
     # What a method sees
 
@@ -78,7 +82,10 @@ class Engine:
         return self.replicas.momentum
 
     def start_mix(self, rows: Tensor, number: int | None = None) -> Pending:
-        return self.rounds.start(rows, self.step if number is None else number, self._now)
+        pending = self.rounds.start(rows, self.step if number is None else number, self._now)
+        if rows is self.x:
+            self.mixing = pending
+        return pending
 
     def mix(self, rows: Tensor, number: int | None = None) -> Tensor:
         return self.start_mix(rows, number).wait()
@@ -103,12 +110,33 @@ class Engine:
             self.replicas.update(index, self.settings.clip_norm)
 
     def combine_and_adapt(self, mixing: Pending) -> None:
-        if not self.runs_ahead:
-            self.replicas.combine_and_update(mixing.parts(), self.settings.clip_norm, lambda columns: None)
-            return
-        following = self.step + 1
-        with self.rounds.started_ahead(self.x, following, f"step {following}") as settled:
-            self.replicas.combine_and_update(mixing.parts(), self.settings.clip_norm, settled)
+        combination = self.combination or self._combination(mixing)
+        try:
+            combination.finish()
+        except BaseException:
+            combination.abandon()
+            raise
+        self.combination = None
+
+    def _combination(self, mixing: Pending) -> Combination:
+        supply = None
+        if self.sent_ahead:
+            supply = self.rounds.start_ahead(self.x, self.step + 1, f"step {self.step + 1}")
+        return Combination(self.replicas, mixing, self.settings.clip_norm, supply)
+
+    def _update_in_backward(self) -> None:
+        """Where nothing has to be decided for the whole step, update parameters as their gradients come."""
+        replicas, whole = self.replicas, self.settings.clip_norm is not None or self.replicas.scalers[0].is_enabled()
+        self.updates_in_backward = (
+            self.method.mixes_model_first and self.world.takes_supply and replicas.count == 1 and not whole
+        )
+        for number, parameter in enumerate(replicas.layout.parameters if self.updates_in_backward else ()):
+            parameter.register_post_accumulate_grad_hook(lambda _, number=number: self._gradient_ready(number))
+
+    def _gradient_ready(self, number: int) -> None:
+        if self.combination is not None:
+            with torch.no_grad():
+                self.combination.gradient_ready(number)
 
     @property
     def _now(self) -> str:
@@ -116,8 +144,13 @@ class Engine:
 
     # What a training loop calls
 
-    def begin_step(self) -> None:
-        """Start step `self.step`: set the rate, drop old gradients, start the exchanges that need no gradient."""
+    def begin_step(self, ahead: bool = False) -> None:
+        """Start step `self.step`: set the rate, drop old gradients, start the exchanges that need no gradient.
+
+        With `ahead`, nothing but the next step may follow this one: its exchange starts as soon as a part of the model
+        is updated, where method and world allow that. The numbers are the same.
+        """
+        self.sent_ahead = ahead and self.method.mixes_model_first and self.world.takes_supply
         self.lr = self.learning_rate(self.step)
         self.rounds.begin_step()
         for optimizer in self.replicas.optimizers:
@@ -143,19 +176,21 @@ class Engine:
                 stack.enter_context(self.world.named(f"{self._now}: gradient all-reduce", range(self.world.size)))
                 if not last and isinstance(self.module, DistributedDataParallel):
                     stack.enter_context(self.module.no_sync())
+            if last and self.updates_in_backward and self.mixing is not None:
+                self.combination = self._combination(self.mixing)
+                stack.push(self._abandon)
             yield self.module
+
+    def _abandon(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is not None and self.combination is not None:
+            self.combination.abandon()
 
     def backward(self, index: int, loss: Tensor) -> None:
         """Accumulate the gradients of `loss` under the worker's loss scale."""
         self.replicas.scalers[index].scale(loss).backward()
 
-    def end_step(self, ahead: bool = False) -> None:
-        """Finish the exchanges, update every local worker, count the step.
-
-        With `ahead`, nothing but the next step may follow: its exchange starts as soon as a part of the model is
-        updated, where method and world allow that. The numbers are the same.
-        """
-        self.runs_ahead = ahead and self.method.mixes_model_first and self.world.takes_supply
+    def end_step(self) -> None:
+        """Finish the exchanges, update every local worker, count the step."""
         with torch.no_grad():
             self.replicas.stash_gradients()
             self.method.end_step(self)

@@ -46,7 +46,7 @@ class Exchange:
         row = rows[0]
         if row.numel() not in self.results:
             self.results[row.numel()] = torch.empty_like(row)
-        transfer = Transfer(row, self.results[row.numel()], what, supply)
+        transfer = Transfer(row, self.results[row.numel()], what, self.place.settings.timeout_seconds, supply)
         # The most neighbours that any worker has: both ends of a message must cut the row into the same pieces.
         degree = round_.sources.shape[1] - 1 if isinstance(round_, PeerRound) else 1
         mixing = self._mix(transfer, plan, degree)
@@ -61,7 +61,7 @@ class Exchange:
         return InFlight(transfer, None, lambda: current.wait_stream(stream))
 
     def _mix(self, transfer: Transfer, plan: GroupPlan | PeerPlan, degree: int) -> Iterator[int]:
-        """Mixes the row from start to end; yields, piece by piece, how many elements are done."""
+        """Mixes the row from end to start; yields, piece by piece, how many elements are done."""
         if isinstance(plan, PeerPlan):
             return self._combine_peers(transfer, plan, degree)
         if plan.members not in self.groups:

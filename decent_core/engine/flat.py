@@ -1,6 +1,6 @@
 """Flat parameter rows: where each trainable parameter of a model lies in a vector of D elements."""
 
-from bisect import bisect_right
+from bisect import bisect_left
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,6 @@ class FlatLayout:
         for parameter in self.parameters:
             self.offsets.append(self.size)
             self.size += -(-parameter.numel() // ALIGNMENT) * ALIGNMENT
-        self.ends = [offset + p.numel() for offset, p in zip(self.offsets, self.parameters, strict=True)]
         self.strides = [_dense_strides(p) for p in self.parameters]
 
     def views(self, row: Tensor) -> list[Tensor]:
@@ -36,13 +35,13 @@ class FlatLayout:
         placed = zip(self.parameters, self.strides, self.offsets, strict=True)
         return [row.as_strided(p.size(), stride, start + offset) for p, stride, offset in placed]
 
-    def complete_within(self, elements: int) -> int:
-        """How many parameters, from the first on, lie within the first `elements` of a row."""
-        return bisect_right(self.ends, elements)
+    def first_within(self, elements: int) -> int:
+        """The number of the first parameter that lies within the last `elements` of a row; their count if none does."""
+        return bisect_left(self.offsets, self.size - elements)
 
-    def starts(self, index: int) -> int:
-        """The element of a row with which parameter number `index` starts; behind the last one, the row's length."""
-        return self.offsets[index] if index < len(self.offsets) else self.size
+    def starts(self, number: int) -> int:
+        """The element of a row with which a parameter starts; behind the last one, the row's length."""
+        return self.offsets[number] if number < len(self.offsets) else self.size
 
     def flatten(self, tensors: list[Tensor | None], out: Tensor) -> Tensor:
         """Write one tensor a parameter into `out` [D]; None and the gaps of the alignment become zero."""

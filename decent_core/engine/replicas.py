@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from decent_core.engine.flat import FlatLayout
-from decent_core.optim import add_coupled_decay, only, without_coupled_decay
+from decent_core.optim import add_coupled_decay, without_coupled_decay
 
 
 class Replicas:
@@ -76,37 +76,9 @@ class Replicas:
 
     def update(self, index: int, clip_norm: float | None) -> None:
         """One optimizer step of a local worker: one unscaling, one clipping norm, one decision to step or to skip."""
-        self._unscale_and_clip(index, clip_norm)
+        self.unscale_and_clip(index, clip_norm)
         self.scalers[index].step(self.optimizers[index])
         self.scalers[index].update()
-
-    def combine_and_update(
-        self, parts: Iterator[Tensor], clip_norm: float | None, settled: Callable[[int], None]
-    ) -> None:
-        """rows <- `parts`, column after column, and one optimizer step of every local worker.
-
-        A single worker's parameters are updated as soon as they are complete, the others when all are: workers take
-        turns in the module, and a loss scaler decides for the whole step. `settled` is told time after time how many
-        columns will not change any more.
-        """
-        together = self.count > 1 or self.scalers[0].is_enabled()
-        if not together:
-            self._unscale_and_clip(0, clip_norm)
-        arrived = updated = 0
-        for part in parts:
-            columns = slice(arrived, arrived + part.shape[1])
-            self.rows[:, columns].copy_(part)
-            arrived = columns.stop
-            complete = self.layout.complete_within(arrived)
-            if not together and complete > updated:
-                with only(self.optimizers[0], self.layout.parameters[updated:complete]):
-                    self.optimizers[0].step()
-                updated = complete
-                settled(self.layout.starts(complete))
-        if together:
-            for index in range(self.count):
-                self.update(index, clip_norm)
-            settled(self.layout.size)
 
     def take_gradients(self, clip_norm: float | None) -> Tensor:
         """All gradients as rows [L, D] with coupled weight decay in them, and none left in the module.
@@ -115,7 +87,7 @@ class Replicas:
         """
         rows = torch.empty_like(self.rows)
         for index, row in enumerate(rows):
-            self._unscale_and_clip(index, clip_norm)
+            self.unscale_and_clip(index, clip_norm)
             add_coupled_decay(self.optimizers[index])
             self.layout.flatten([p.grad for p in self.layout.parameters], out=row)
             if self.scalers[index].is_enabled() and not torch.isfinite(row).all():
@@ -150,7 +122,7 @@ class Replicas:
                     own["momentum_buffer"] = view
         return self._momentum
 
-    def _unscale_and_clip(self, index: int, clip_norm: float | None) -> None:
+    def unscale_and_clip(self, index: int, clip_norm: float | None) -> None:
         """Put a local worker into the module and its gradients into the units of the loss."""
         self.bind(index)
         if self.scalers[index].is_enabled():

@@ -1,8 +1,5 @@
 """The engine's exchanges: started in their step or ahead of it, counted and timed."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-
 import numpy as np
 from torch import Tensor
 
@@ -38,19 +35,11 @@ class Rounds:
             pending = self.world.start_mix(rows, round_, what)
         return _Timed(self, pending)
 
-    @contextmanager
-    def started_ahead(self, rows: Tensor, number: int, what: str) -> Iterator[Callable[[int], None]]:
-        """Start to send rows [L, D] through round `number` while they are made; nothing else may come before `start`.
-
-        Inside, call what this gives with the number of columns that are there.
-        """
+    def start_ahead(self, rows: Tensor, number: int, what: str) -> Supply:
+        """Start to send rows [L, D] through round `number` while they are made; nothing may come before `start`."""
         supply = Supply()
         self.ahead = number, rows, self.world.start_mix(rows, self.topology.round(number), what, supply)
-        try:
-            yield supply.allow
-        except BaseException:
-            supply.fail()  # or the thread that sends would wait for ever
-            raise
+        return supply
 
     def mean(self, rows: Tensor, what: str) -> Tensor:
         """The mean over all workers [D] of rows [L, D]."""
@@ -77,15 +66,17 @@ class _Timed:
         self.rounds.waits.append((start, self.rounds.clock.mark()))
         return rows
 
-    def parts(self) -> Iterator[Tensor]:
-        arriving = self.pending.parts()
-        while True:
-            start = self.rounds.clock.mark()
-            part = next(arriving, None)
-            self.rounds.waits.append((start, self.rounds.clock.mark()))
-            if part is None:
-                return
-            yield part
+    def arrived(self, least: int) -> int:
+        if (found := self.pending.arrived(0)) >= least:
+            return found
+        start = self.rounds.clock.mark()
+        found = self.pending.arrived(least)
+        self.rounds.waits.append((start, self.rounds.clock.mark()))
+        return found
+
+    @property
+    def mixed(self) -> Tensor:
+        return self.pending.mixed
 
 
 def _row_bytes(rows: Tensor) -> int:

@@ -1,9 +1,9 @@
-"""One row on its way through a round: how much of it may be sent, how much is mixed, and the wait for the rest."""
+"""One row on its way through a round, from its end to its start, as a backward pass comes by the parameters."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from torch import Tensor
 
@@ -11,45 +11,50 @@ FAILED = -1
 
 
 class Supply:
-    """How much of a row may be sent by now: for an exchange that starts while the row's end is still being made."""
+    """How much of a row may be sent by now: for an exchange that starts while the rest is still being made."""
 
     def __init__(self) -> None:
         self._queue, self._allowed = SimpleQueue[int](), 0
 
     def allow(self, elements: int) -> None:
-        """The first `elements` are there, and stay as they are until the exchange has been waited for."""
+        """The last `elements` are there, and stay as they are until the exchange has been waited for."""
         self._queue.put(elements)
 
     def fail(self) -> None:
         """No more will come: the exchange ends with an error."""
         self._queue.put(FAILED)
 
-    def wait_for(self, elements: int) -> None:
-        """Return when that many are there; raises RuntimeError if they will not be."""
+    def wait_for(self, elements: int, seconds: float) -> None:
+        """Return when that many are there; raises RuntimeError if they will not be, or are not within the time-out."""
         while self._allowed < elements:
-            if (allowed := self._queue.get()) == FAILED:
+            try:
+                allowed = self._queue.get(timeout=seconds)
+            except Empty:
+                allowed = FAILED
+            if allowed == FAILED:
                 raise RuntimeError("the step before, whose result was to be exchanged, has failed")
             self._allowed = allowed
 
 
 @dataclass
 class Transfer:
-    """What is exchanged: `row` [D] is sent and mixed into `result` [D], both from start to end."""
+    """What is exchanged: `row` [D] is sent and mixed into `result` [D], both from end to start."""
 
     row: Tensor
     result: Tensor
     what: str  # for messages
+    timeout: float  # seconds
     supply: Supply | None = None  # None: the whole row is there
     #: how many elements are mixed, time after time, or `FAILED`
     progress: "SimpleQueue[int]" = field(default_factory=SimpleQueue)
 
     def pieces(self, elements: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Pieces of row and result of at most that many elements, each when it may be sent."""
+        """Pieces of row and result of at most that many elements, the last ones first, each when it may be sent."""
         end = 0
-        for own, mixed in zip(self.row.split(elements), self.result.split(elements), strict=True):
+        for own, mixed in reversed(list(zip(self.row.split(elements), self.result.split(elements), strict=True))):
             end += own.numel()
             if self.supply is not None:
-                self.supply.wait_for(end)
+                self.supply.wait_for(end, self.timeout)
             yield own, mixed
 
     def carry_out(self, mixing: Iterator[int]) -> None:
@@ -67,19 +72,25 @@ class InFlight:
 
     def __init__(self, transfer: Transfer, future: Future | None, finish: Callable[[], None]):
         self.transfer, self.future, self.finish = transfer, future, finish
+        self.mixed = transfer.result[None]
+        self.known = 0  # elements that have arrived, as far as somebody has asked
 
     def wait(self) -> Tensor:
         if self.future is not None:
             self.future.result()
         self.finish()
-        return self.transfer.result[None]
+        self.known = self.mixed.shape[1]
+        return self.mixed
 
-    def parts(self) -> Iterator[Tensor]:
-        """The mixed row from its start to its end, [1, some] at a time, each as soon as it is there."""
-        start, result = 0, self.transfer.result[None]
-        while self.future is not None and start < result.shape[1] and (end := self.transfer.progress.get()) != FAILED:
-            yield result[:, start:end]
-            start = end
-        rest = self.wait()[:, start:]
-        if rest.numel():
-            yield rest
+    def arrived(self, least: int) -> int:
+        while self.known < self.mixed.shape[1]:
+            if self.future is None:
+                return len(self.wait()[0]) if least > 0 else 0
+            try:
+                done = self.transfer.progress.get(block=self.known < least)
+            except Empty:
+                break
+            if done == FAILED:
+                self.wait()
+            self.known = done
+        return self.known

@@ -1,6 +1,6 @@
 """All N workers in this process: mixing is a product of the round's matrix with the rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -17,13 +17,13 @@ class Done:
     """An exchange that needs no waiting."""
 
     def __init__(self, rows: Tensor):
-        self.rows = rows
+        self.mixed = rows
 
     def wait(self) -> Tensor:
-        return self.rows
+        return self.mixed
 
-    def parts(self) -> Iterator[Tensor]:
-        yield self.wait()
+    def arrived(self, least: int) -> int:
+        return self.wait().shape[1]
 
 
 class _Deferred(Done):
@@ -34,7 +34,7 @@ class _Deferred(Done):
         self.round = round_
 
     def wait(self) -> Tensor:
-        return mix_rows(self.rows, self.round)
+        return mix_rows(self.mixed, self.round)
 
 
 def mix_rows(rows: Tensor, round_: Round) -> Tensor:

@@ -5,7 +5,6 @@ decides how. Every tensor that a method handles is `[L, D]`: a row for each loca
 one in the distributed engine) of D flat parameters, so the same lines run in both.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Protocol
 
@@ -20,8 +19,12 @@ class Pending(Protocol):
     def wait(self) -> Tensor:
         """The mixed rows, [L, D]; raises `ExchangeError` if a peer does not answer in time."""
 
-    def parts(self) -> Iterator[Tensor]:
-        """The same from the first column to the last, [L, some] at a time, each as soon as it is there."""
+    @property
+    def mixed(self) -> Tensor:
+        """Where the mixed rows appear, [L, D], from the last column to the first."""
+
+    def arrived(self, least: int) -> int:
+        """How many columns, counted from the last, are mixed; waits for `least` of them, and raises as `wait`."""
 
 
 class Workers(Protocol):
@@ -84,7 +87,11 @@ class Workers(Protocol):
         """x_i <- x_i - lr d_i, with worker i's own optimizer, clipping norm and loss scale."""
 
     def combine_and_adapt(self, mixing: Pending) -> None:
-        """x <- the mixed rows, then `apply_optimizers`; what has arrived is updated while the rest is on its way."""
+        """x <- the mixed rows, then `apply_optimizers`.
+
+        What has arrived is updated while the rest is on its way; for rows that `begin_step` has sent first, an engine
+        may have begun with it in the backward pass.
+        """
 
 
 def state() -> Any:
@@ -104,8 +111,9 @@ class Method:
     averages_gradients: ClassVar[bool] = False
     #: workers meet in the rounds of a topology; otherwise only in means over all of them
     uses_topology: ClassVar[bool] = True
-    #: `begin_step` starts with mixing x through the step's round, and nothing moves x between two steps; so an engine
-    #: may start that exchange at the end of the step before
+    #: `begin_step` starts to mix x through the step's round, before anything else, and `end_step` is
+    #: `combine_and_adapt` with that alone; so an engine may update a parameter as soon as its gradient is there, and
+    #: send it at once
     mixes_model_first: ClassVar[bool] = False
     #: it weighs out column-stochastic rounds (`Topology.push`); others need doubly stochastic ones
     takes_push: ClassVar[bool] = False

@@ -1,7 +1,7 @@
 """What an iteration will take on a machine: training with this engine over every topology, and with All-Reduce.
 
-The engine exchanges all parameters in one stream. On the CPU it goes on from step to step: updates follow the backward
-pass, and each updated piece is sent at once. On an accelerator the exchange starts when all is updated: as with one
+The engine exchanges all parameters in one stream. On the CPU it goes on from step to step: parameters are updated in the
+backward pass, and sent at once. On an accelerator the exchange starts when all is updated: as with one
 piece. All-Reduce is torch's DistributedDataParallel: the model's All-Reduce with as many buckets as it makes.
 """
 
@@ -116,7 +116,7 @@ def predict_gossip(
 ) -> Prediction:
     """An iteration of gossip over the topology.
 
-    `bucket_wise` is decent-dp's way: each bucket's update in the backward pass, and an exchange of its own behind it.
+    `bucket_wise` is decent-dp's way: an exchange of its own for each bucket, which has its own latency.
     """
     parts = step.buckets if bucket_wise else step.pieces
     work = Workload(parts, step.forward / parts, step.backward / parts, step.update / parts)
@@ -127,7 +127,7 @@ def predict_gossip(
         else:
             cost = _part(fabric.cost(step.message_bytes, latency, bandwidth), parts)
         iterations = _iterations(topology.world_size * parts)
-        return simulate_gossip(work, topology, cost, noise, *iterations, update_last=not bucket_wise)
+        return simulate_gossip(work, topology, cost, noise, *iterations)
 
     return _explained(step, seconds, explain)
 

@@ -4,8 +4,7 @@ Each worker has one compute stream and one first-in-first-out communication stre
 of the backward pass. All-Reduce: the forward pass, the backward passes of the buckets; bucket i is reduced when all
 workers have its gradient and bucket i - 1 is through; all updates follow the last. Gossip: the forward pass, then for
 each bucket its backward pass, and its update as soon as the bucket's previous exchange has ended; the update starts the
-next exchange. Nothing else couples workers. With `update_last`, as this engine does it, all updates follow the last
-backward pass instead, in the same order.
+next exchange. Nothing else couples workers.
 
 An exchange of a group starts when all members' updates are done and their communication streams are free, and ends for
 all of them at once. An exchange with weighted peers ends, for each worker, its own duration after the last of itself,
@@ -46,13 +45,7 @@ def simulate_allreduce(
 
 
 def simulate_gossip(
-    work: Workload,
-    topology: Topology,
-    cost: Cost,
-    noise: Noise,
-    iterations: int = ITERATIONS,
-    warm_up: int = WARM_UP,
-    update_last: bool = False,
+    work: Workload, topology: Topology, cost: Cost, noise: Noise, iterations: int = ITERATIONS, warm_up: int = WARM_UP
 ) -> float:
     """Mean time of an iteration with gossip over `iterations` after the warm-up, averaged over the workers."""
     n, node_of = topology.world_size, topology.node_of
@@ -72,12 +65,8 @@ def simulate_gossip(
         forward, backward = noise.factors(iteration, n, work.buckets)
         couple = coupling(iteration % topology.period)
         now += forward * (work.forward * work.buckets)
-        if update_last:
-            for factors in backward:
-                now += factors * work.backward
         for factors, mixed in zip(backward, arrived, strict=True):
-            if not update_last:
-                now += factors * work.backward
+            now += factors * work.backward
             np.maximum(now, mixed, out=now)
             now += work.update
             np.maximum(free, now, out=free)

@@ -67,10 +67,10 @@ class EngineSteps:
 
     def step(self, ahead: bool) -> tuple[float, float]:
         engine = self.engine
-        engine.begin_step()
+        engine.begin_step(ahead)
         with engine.as_worker(0) as module:
             engine.backward(0, self.load.loss(module))
-        engine.end_step(ahead)
+        engine.end_step()
         return sum(engine.clock.seconds(a, b) for a, b in engine.waits), engine.bytes_sent
 
     def drain(self) -> None:
