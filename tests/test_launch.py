@@ -66,7 +66,8 @@ def test_torchrun(tmp_path):
 def test_no_thread_of_a_group_outlives_python(tmp_path, method):
     """One that is still at work then may abort the process, whatever its exit status was to be."""
     (tmp_path / "sitecustomize.py").write_text(WATCH)
-    run = [f"method={method}", "topology=aer", "optimizer=adam", "scale=smoke", "engine=distributed"]
+    topology = "complete" if method == "allreduce" else "aer"
+    run = [f"method={method}", f"topology={topology}", "optimizer=adam", "scale=smoke", "engine=distributed"]
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4", "-m", "scripts.train",
          "task=regression", *run, f"out={tmp_path}/run"],

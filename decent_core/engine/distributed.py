@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 from decent_core.engine.exchange import Exchange
 from decent_core.engine.place import Place
 from decent_core.engine.transfer import InFlight, Supply
-from decent_core.engine.virtual import Done
+from decent_core.methods import Done
 from decent_core.settings import DistributedSettings
 from decent_core.topology import Round, Topology
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from decent_core.engine.place import Place
 from decent_core.engine.transfer import InFlight, Supply, Transfer
-from decent_core.engine.virtual import Done
+from decent_core.methods import Done
 from decent_core.topology import GroupPlan, GroupRound, PeerPlan, PeerRound, Round, Topology
 
 #: pieces of a row that are on their way between peers at once, so that links do not rest between two of them; and over

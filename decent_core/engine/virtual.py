@@ -8,22 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from decent_core.engine.transfer import Supply
+from decent_core.methods import Done
 from decent_core.topology import GroupRound, Round
 
 CHUNK = 1 << 18  # columns multiplied at once: bounds the temporary memory to N x CHUNK elements
-
-
-class Done:
-    """An exchange that needs no waiting."""
-
-    def __init__(self, rows: Tensor):
-        self.mixed = rows
-
-    def wait(self) -> Tensor:
-        return self.mixed
-
-    def arrived(self, least: int) -> int:
-        return self.wait().shape[1]
 
 
 class _Deferred(Done):

@@ -4,9 +4,9 @@ import importlib
 import inspect
 import pkgutil
 
-from decent_core.methods.base import Method, Pending, Workers
+from decent_core.methods.base import Done, Method, Pending, Workers
 
-__all__ = ["METHODS", "Method", "Pending", "Workers"]
+__all__ = ["METHODS", "Done", "Method", "Pending", "Workers"]
 
 
 def _discover() -> dict[str, type[Method]]:

@@ -1,8 +1,8 @@
 """What an iteration will take on a machine: training with this engine over every topology, and with All-Reduce.
 
-The engine exchanges all parameters in one stream. On the CPU it goes on from step to step: parameters are updated in the
-backward pass, and sent at once. On an accelerator the exchange starts when all is updated: as with one
-piece. All-Reduce is torch's DistributedDataParallel: the model's All-Reduce with as many buckets as it makes.
+The engine exchanges all parameters in one stream. On the CPU it goes on from step to step: parameters are updated in
+the backward pass, and sent at once. On an accelerator the exchange starts when all is updated: as with one piece.
+All-Reduce is torch's DistributedDataParallel: the model's All-Reduce with as many buckets as it makes.
 """
 
 import math

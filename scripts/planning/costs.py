@@ -1,6 +1,6 @@
 """What a run costs before it has run: its model's parameters, and the bytes that each worker sends a step."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import tasks
 from decent_core import topology
 from decent_core.engine.flat import FlatLayout
-from decent_core.methods import METHODS, Method
+from decent_core.methods import METHODS, Done, Method
 from decent_core.topology import Topology
 from scripts.command.config import RunConfig
 
@@ -58,10 +58,10 @@ class CountingWorkers:
         method.end_step(self)
         self.step += 1
 
-    def start_mix(self, rows: Tensor, number: int | None = None) -> "_Arrived":
+    def start_mix(self, rows: Tensor, number: int | None = None) -> Done:
         round_ = self.graph.round(self.step if number is None else number)
         self.bytes_sent += float(np.mean(round_.bytes_sent(rows.shape[1] * rows.element_size())))
-        return _Arrived(rows)
+        return Done(rows.clone())
 
     def mix(self, rows: Tensor, number: int | None = None) -> Tensor:
         return self.start_mix(rows, number).wait()
@@ -80,17 +80,6 @@ class CountingWorkers:
     def step_along(self, directions: Tensor) -> None: ...
     def apply_optimizers(self) -> None: ...
     def combine_and_adapt(self, mixing: Any) -> None: ...
-
-
-class _Arrived:
-    def __init__(self, rows: Tensor):
-        self.rows = rows
-
-    def wait(self) -> Tensor:
-        return self.rows.clone()
-
-    def parts(self) -> Iterator[Tensor]:
-        yield self.rows.clone()
 
 
 def _gpt2(settings: Any) -> nn.Module:

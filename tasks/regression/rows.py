@@ -4,30 +4,15 @@ What a method sees is the same as in an engine, and so are its lines; what is le
 model takes through the module, forward and backward, which costs a hundred times more than the arithmetic.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from decent_core.methods import Method, Pending
+from decent_core.methods import Done, Method, Pending
 from decent_core.topology import Topology
 from tasks.regression.problem import Floats, Problem
 
 LARGEST = 1e50  # what has grown so far never comes back
-
-
-class Mixed:
-    """An exchange that is over."""
-
-    def __init__(self, rows: Tensor) -> None:
-        self.rows = rows
-
-    def wait(self) -> Tensor:
-        return self.rows
-
-    def parts(self) -> Iterator[Tensor]:
-        yield self.rows
 
 
 class RowWorkers:
@@ -52,8 +37,8 @@ class RowWorkers:
     def momentum(self) -> Tensor:
         return self.optimizer.state[self.point].setdefault("momentum_buffer", torch.zeros_like(self.point))
 
-    def start_mix(self, rows: Tensor, number: int | None = None) -> Mixed:
-        return Mixed(self.mix(rows, number))
+    def start_mix(self, rows: Tensor, number: int | None = None) -> Done:
+        return Done(self.mix(rows, number))
 
     def mix(self, rows: Tensor, number: int | None = None) -> Tensor:
         return self._matrix(self.step if number is None else number) @ rows
