@@ -10,8 +10,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from decent_core.engine.exchange import Exchange
 from decent_core.engine.place import Place
-from decent_core.engine.transfer import InFlight, Supply
-from decent_core.methods import Done
+from decent_core.engine.transfer import Supply
+from decent_core.methods import Pending
 from decent_core.settings import DistributedSettings
 from decent_core.topology import Round, Topology
 
@@ -39,7 +39,7 @@ class DistributedWorld(Place):
         """Not on an accelerator: there an update is queued in less time than its first piece would gain."""
         return self.exchange.on_cpu
 
-    def start_mix(self, rows: Tensor, round_: Round, what: str, supply: Supply | None = None) -> "Done | InFlight":
+    def start_mix(self, rows: Tensor, round_: Round, what: str, supply: Supply | None = None) -> Pending:
         """Start this rank's part of the round for rows [1, D]."""
         return self.exchange.start(rows, round_, what, supply)
 

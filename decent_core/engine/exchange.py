@@ -8,9 +8,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from decent_core.engine.group_average import GroupAverage
 from decent_core.engine.place import Place
 from decent_core.engine.transfer import InFlight, Supply, Transfer
-from decent_core.methods import Done
+from decent_core.methods import Done, Pending
 from decent_core.topology import GroupPlan, GroupRound, PeerPlan, PeerRound, Round, Topology
 
 #: pieces of a row that are on their way between peers at once, so that links do not rest between two of them; and over
@@ -22,11 +23,12 @@ MOST_PARTNERS = 16
 
 
 class Exchange:
-    """First-in-first-out communication of one rank, beside its computation.
+    """Communication of one rank, beside its computation.
 
-    On the CPU a thread of its own drives gloo; on an accelerator the operations are queued on a side stream. Buffers: D
-    for the mixed row and at most D for what is being received, both kept from step to step. One exchange at a time; one
-    with a `Supply` overwrites the mixed row of the one before only as far as its own row is there.
+    On the CPU, averages of groups are queued with gloo, and a thread drives its messages; on an accelerator all is
+    queued on a side stream. Buffers: D for the mixed row and at most D for what is being received, both kept from step
+    to step. One exchange at a time; one with a `Supply` may begin before the last has ended, and overwrites its mixed
+    row only as far as its own row is there.
     """
 
     def __init__(self, place: Place, topology: Topology | None):
@@ -38,7 +40,7 @@ class Exchange:
         self.results: dict[int, Tensor] = {}  # by the length of the row
         self.received: Tensor | None = None
 
-    def start(self, rows: Tensor, round_: Round, what: str, supply: Supply | None = None) -> Done | InFlight:
+    def start(self, rows: Tensor, round_: Round, what: str, supply: Supply | None = None) -> Pending:
         """Start this rank's part of the round for rows [1, D]; with a `supply` (only on the CPU) as they are made."""
         plan = round_.plan(self.place.rank)
         if isinstance(plan, GroupPlan) and len(plan.members) == 1:
@@ -47,6 +49,9 @@ class Exchange:
         if row.numel() not in self.results:
             self.results[row.numel()] = torch.empty_like(row)
         transfer = Transfer(row, self.results[row.numel()], what, self.place.settings.timeout_seconds, supply)
+        if self.on_cpu and isinstance(plan, GroupPlan) and plan.members in self.groups:
+            group, elements = self.groups[plan.members], self._bucket_elements(row)
+            return GroupAverage(transfer, group, plan.members, elements, self.place)
         # The most neighbours that any worker has: both ends of a message must cut the row into the same pieces.
         degree = round_.sources.shape[1] - 1 if isinstance(round_, PeerRound) else 1
         mixing = self._mix(transfer, plan, degree)

@@ -90,6 +90,7 @@ def _leave_at_exit() -> None:
     """End the groups' threads while Python still runs, unless something is on its way that does not arrive.
 
     A thread that lets go of a tensor while the interpreter ends aborts the process (pytorch/pytorch#190489).
+    DistributedDataParallel keeps its group in spite of this.
     """
     ending = threading.Event()
 

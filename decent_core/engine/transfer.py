@@ -8,6 +8,7 @@ from queue import Empty, SimpleQueue
 from torch import Tensor
 
 FAILED = -1
+NOT_THERE = "the step before, whose result was to be exchanged, has failed"
 
 
 class Supply:
@@ -15,10 +16,11 @@ class Supply:
 
     def __init__(self) -> None:
         self._queue, self._allowed = SimpleQueue[int](), 0
+        self.listener: Callable[[int], None] = self._queue.put  # told how many are there, in the thread that makes them
 
     def allow(self, elements: int) -> None:
         """The last `elements` are there, and stay as they are until the exchange has been waited for."""
-        self._queue.put(elements)
+        self.listener(elements)
 
     def fail(self) -> None:
         """No more will come: the exchange ends with an error."""
@@ -32,7 +34,7 @@ class Supply:
             except Empty:
                 allowed = FAILED
             if allowed == FAILED:
-                raise RuntimeError("the step before, whose result was to be exchanged, has failed")
+                raise RuntimeError(NOT_THERE)
             self._allowed = allowed
 
 
@@ -48,11 +50,16 @@ class Transfer:
     #: how many elements are mixed, time after time, or `FAILED`
     progress: "SimpleQueue[int]" = field(default_factory=SimpleQueue)
 
-    def pieces(self, elements: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Pieces of row and result of at most that many elements, the last ones first, each when it may be sent."""
+    def cut(self, elements: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Row and result in pieces of at most that many elements, the last ones first, each with where it ends."""
         end = 0
         for own, mixed in reversed(list(zip(self.row.split(elements), self.result.split(elements), strict=True))):
             end += own.numel()
+            yield end, own, mixed
+
+    def pieces(self, elements: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """The same, each piece when it may be sent."""
+        for end, own, mixed in self.cut(elements):
             if self.supply is not None:
                 self.supply.wait_for(end, self.timeout)
             yield own, mixed
