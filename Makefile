@@ -43,9 +43,11 @@ setup-fairseq: .venv/.fairseq ## also build fairseq, for task.model=fairseq_tran
 setup-dali: .venv/.dali ## also install NVIDIA DALI, for task.decoder=dali (Linux on x86-64; 470 MB)
 
 # Not in the lock, which everyone installs. What else DALI names it does not use here, and it wants an older packaging.
+# Without nvTIFF and nvJPEG2000 nvImageCodec complains on the terminal.
 .venv/.dali: .venv/.installed
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps nvidia-dali-cuda120==2.4.0 \
-		nvidia-nvimgcodec-cu12==0.9.0.20 nvidia-nvjpeg-cu12==12.4.0.76 \
+		nvidia-nvimgcodec-cu12==0.9.0.20 nvidia-nvjpeg-cu12==12.4.0.76 nvidia-nvtiff-cu12==0.8.0.82 \
+		nvidia-nvjpeg2k-cu12==0.11.0.51 \
 		astunparse==1.6.3 gast==0.7.0 optree==0.20.0 six==1.17.0
 	@touch $@
 

@@ -144,7 +144,7 @@ def test_bytes_are_counted_for_all_that_is_exchanged(name, sent):
         total += engine.bytes_sent
     row_bytes = engine.x.shape[1] * engine.x.element_size()
     if name == "qg":
-        graph = engine.topology
+        graph = engine.rounds.topology
         sent = np.mean([graph.round(step).bytes_sent(1).mean() for step in range(12)])
     assert total / 12 == pytest.approx(sent * row_bytes)
 

@@ -30,8 +30,8 @@ def train_toy(world, folder, method, optimizer, name, pause=0.0, steps=STEPS, pr
     started_at = trainer.engine.step
     original = trainer._train_step
 
-    def train_step():
-        original()
+    def train_step(ahead):
+        original(ahead)
         time.sleep(pause)
         (folder / f"reached_{world.rank}").write_text(str(trainer.engine.step))
 

@@ -64,8 +64,8 @@ def test_stop_signal_saves_and_the_run_continues_exactly(tmp_path, number):
         trainer.stop = StopRequest().listen()
         original = trainer._train_step
 
-        def train_step():
-            original()
+        def train_step(ahead):
+            original(ahead)
             if trainer.engine.step == 8:
                 os.kill(os.getpid(), number)
 
@@ -88,8 +88,8 @@ def stop_one_rank(rank, tmp_path):
     trainer.stop = StopRequest().listen()
     original = trainer._train_step
 
-    def train_step():
-        original()
+    def train_step(ahead):
+        original(ahead)
         if trainer.engine.step == 3 and rank == 1:
             os.kill(os.getpid(), signal.SIGTERM)
 

@@ -1,6 +1,7 @@
 """The gossip engine: one step of training for the local workers, the same for virtual and distributed worlds."""
 
 import hashlib
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cached_property
@@ -130,13 +131,9 @@ class Engine:
         self.updates_in_backward = (
             self.method.mixes_model_first and self.world.takes_supply and replicas.count == 1 and not whole
         )
+        engine = weakref.ref(self)  # the garbage collector does not see what such a hook holds
         for number, parameter in enumerate(replicas.layout.parameters if self.updates_in_backward else ()):
-            parameter.register_post_accumulate_grad_hook(lambda _, number=number: self._gradient_ready(number))
-
-    def _gradient_ready(self, number: int) -> None:
-        if self.combination is not None:
-            with torch.no_grad():
-                self.combination.gradient_ready(number)
+            parameter.register_post_accumulate_grad_hook(lambda _, number=number: _gradient_ready(engine(), number))
 
     @property
     def _now(self) -> str:
@@ -229,6 +226,12 @@ class Engine:
         """sha256 of every worker's parameters, all workers in order: equal hashes are equal bits."""
         local = [hashlib.sha256(row.cpu().contiguous().view(torch.uint8).numpy()).hexdigest() for row in self.x]
         return self.world.gather(local, "parameter hashes")
+
+
+def _gradient_ready(engine: Engine | None, number: int) -> None:
+    if engine is not None and engine.combination is not None:
+        with torch.no_grad():
+            engine.combination.gradient_ready(number)
 
 
 def derived_seed(*parts: int) -> int:

@@ -1,11 +1,8 @@
 """Where a launcher has put this process: torchrun, srun, mpirun (Open MPI, MPICH) or none."""
 
-import atexit
-import gc
 import os
 import socket
 import subprocess
-import threading
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +19,6 @@ VARIABLES = {
     "srun": ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
 }
 DEFAULT_PORT = 29500
-LEAVE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -83,31 +79,6 @@ def join(launch: Launch, device: torch.device, timeout_seconds: float) -> None:
     dist.init_process_group(
         backend, rank=launch.rank, world_size=launch.world_size, timeout=timedelta(seconds=timeout_seconds)
     )
-    _leave_at_exit()
-
-
-def _leave_at_exit() -> None:
-    """End the groups' threads while Python still runs, unless something is on its way that does not arrive.
-
-    A thread that lets go of a tensor while the interpreter ends aborts the process (pytorch/pytorch#190489).
-    DistributedDataParallel keeps its group in spite of this.
-    """
-    ending = threading.Event()
-
-    def leave() -> None:
-        ending.wait()
-        if dist.is_initialized():
-            dist.destroy_process_group()
-        gc.collect()  # groups are in reference cycles: destroying them alone ends no thread
-
-    leaving = threading.Thread(target=leave, daemon=True)  # started now: at exit it is too late
-    leaving.start()
-
-    def end() -> None:
-        ending.set()
-        leaving.join(LEAVE_SECONDS)
-
-    atexit.register(end)
 
 
 def workers_per_node() -> list[int]:

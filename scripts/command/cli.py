@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -52,6 +52,20 @@ def run_main(main: Callable[[list[str]], int | None]) -> None:
     except BrokenPipeError:  # the reader (head, less) has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 141
+    _exit(status)
+
+
+def _exit(status: int) -> NoReturn:
+    """End the process; one that has joined others without taking Python down.
+
+    A thread of gloo's that lets go of a tensor while the interpreter ends would abort it (pytorch/pytorch#190489), and
+    neither destroying the groups nor collecting garbage ends these threads for certain.
+    """
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
     sys.exit(status)
 
 
