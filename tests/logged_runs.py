@@ -4,8 +4,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from decent_core.record import MetricsLog
 
@@ -60,3 +63,17 @@ def merged(folder: Path) -> list[dict]:
     for line in MetricsLog(folder / "metrics.jsonl").lines():
         steps.setdefault(line["step"], {"_step": line["step"]}).update(line)
     return [{k: v for k, v in row.items() if k not in ("kind", "step") and v is not None} for row in steps.values()]
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[None]:
+    """Inside, a new folder is a disk of so many bytes; needs root."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True).returncode != 0:
+        assert os.environ.get("CI") != "true", "what CI can run is never skipped there"
+        pytest.skip("this machine mounts no tmpfs")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)

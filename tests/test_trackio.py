@@ -16,7 +16,7 @@ from decent_core.record import MetricsLog, read
 from scripts.command.config import load
 from scripts.tracking.logger import LoggerProcess, TrackioLogger
 from tests import needs
-from tests.logged_runs import ROOT, ROW, SMALL, merged, train, train_and_kill, wait_until
+from tests.logged_runs import ROOT, ROW, SMALL, merged, small_disk, train, train_and_kill, wait_until
 from tests.trackio_runs import TRACKIO, ask, attached, history, runs
 
 #: writes what a Python process asks of the network, and that it has imported trackio at all
@@ -207,15 +207,8 @@ def test_full_disk_is_said(send, tmp_path, killed):
     log = MetricsLog(tmp_path / "metrics.jsonl")
     for step in range(8, 4000):
         log.append({"kind": "train", "step": step, "train_loss": 1.0 / step})
-    (tmp_path / "db").mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(tmp_path / "db")]
-    if subprocess.run(mount, capture_output=True).returncode != 0:
-        assert os.environ.get("CI") != "true", "what CI can run is never skipped there"
-        pytest.skip("this machine mounts no tmpfs")
-    try:
+    with small_disk(tmp_path / "db", "400k"):
         (line,) = send(killed=killed)
-    finally:
-        subprocess.run(["umount", "--lazy", str(tmp_path / "db")], check=True)
     assert line.startswith("trackio: ") and "disk is full" in line
 
 
