@@ -59,6 +59,7 @@ class Engine:
         self.lr = 0.0
         self.clock = DeviceClock(self.x.device)
         self.rounds = Rounds(world, topology, self.clock)
+        self.streams = method.mixes_model_first and world.takes_supply  # x is sent as it is made
         self.sent_ahead = False  # the exchange of the next step starts in this one
         self.mixing: Pending | None = None  # of x, since begin_step
         self.combination: Combination | None = None
@@ -128,9 +129,7 @@ class Engine:
     def _update_in_backward(self) -> None:
         """Where nothing has to be decided for the whole step, update parameters as their gradients come."""
         replicas, whole = self.replicas, self.settings.clip_norm is not None or self.replicas.scalers[0].is_enabled()
-        self.updates_in_backward = (
-            self.method.mixes_model_first and self.world.takes_supply and replicas.count == 1 and not whole
-        )
+        self.updates_in_backward = self.streams and replicas.count == 1 and not whole
         engine = weakref.ref(self)  # the garbage collector does not see what such a hook holds
         for number, parameter in enumerate(replicas.layout.parameters if self.updates_in_backward else ()):
             parameter.register_post_accumulate_grad_hook(lambda _, number=number: _gradient_ready(engine(), number))
@@ -147,7 +146,7 @@ class Engine:
         With `ahead`, nothing but the next step may follow this one: its exchange starts as soon as a part of the model
         is updated, where method and world allow that. The numbers are the same.
         """
-        self.sent_ahead = ahead and self.method.mixes_model_first and self.world.takes_supply
+        self.sent_ahead = ahead and self.streams
         self.lr = self.learning_rate(self.step)
         self.rounds.begin_step()
         for optimizer in self.replicas.optimizers:
