@@ -113,4 +113,4 @@ def _plain(part: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run_main(main)
+    run_main(main, at_once=True)  # W&B's service tries an unreachable server again and again, and its end waits for it

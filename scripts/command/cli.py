@@ -28,11 +28,12 @@ for _name, _setting in QUIET.items():  # now: torch and transformers read them w
 Options = TypeVar("Options")
 
 
-def run_main(main: Callable[[list[str]], int | None]) -> None:
+def run_main(main: Callable[[list[str]], int | None], at_once: bool = False) -> None:
     """Run an entry point with the command line's arguments and exit with its status.
 
     A ValueError or FileNotFoundError raised by our own code is the user's mistake: its message alone goes to standard
-    error, with status 2. Ctrl-C gives 130. Anything else is a bug and keeps its traceback.
+    error, with status 2. Ctrl-C gives 130. Anything else is a bug and keeps its traceback. With `at_once` the process
+    ends without what libraries do at its end, for one whose libraries may wait there for ever.
     """
     for category in (FutureWarning, DeprecationWarning, UserWarning):
         warnings.filterwarnings(
@@ -52,17 +53,18 @@ def run_main(main: Callable[[list[str]], int | None]) -> None:
     except BrokenPipeError:  # the reader (head, less) has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 141
-    _exit(status)
+    _exit(status, at_once)
 
 
-def _exit(status: int) -> NoReturn:
-    """End the process; one that has joined others without taking Python down.
+def _exit(status: int, at_once: bool) -> NoReturn:
+    """End the process; at once, or if it has joined others, without taking Python down.
 
     A thread of gloo's that lets go of a tensor while the interpreter ends would abort it (pytorch/pytorch#190489), and
     neither destroying the groups nor collecting garbage ends these threads for certain.
     """
     distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+    joined = distributed is not None and distributed.is_available() and distributed.is_initialized()
+    if at_once or joined:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
