@@ -23,7 +23,7 @@ MADE_UP = Study(
     lines=(
         Line("base", ("method=allreduce", "optimizer=adamw")),
         Line("gossip", ("method=awc", "topology=ring", "optimizer=adamw")),
-        Line("other", ("method=awc", "topology=complete", "optimizer=adamw"), rates_times=10.0),
+        Line("other", ("method=awc", "topology=complete", "optimizer=adamw"), rates=(1.0, 2.0, 4.0)),
     ),
     baseline="base", rates=(0.1, 0.2, 0.4),
 )  # fmt: skip
@@ -62,6 +62,16 @@ def test_table_says_what_was_tried_and_what_was_missed(tmp_path):
     assert len(made_up_table(tmp_path).frame()) == 9
 
 
+def test_line_with_one_rate_is_compared_at_it_and_has_no_edge(tmp_path):
+    single = replace(MADE_UP, rates=(0.2,), lines=MADE_UP.lines[:2], notes=("taken from elsewhere",))
+    cells = plan(single, "smoke", 2, tmp_path)
+    table = Table(single, [(c, make_record(seed=c.seed, loss=LOSSES[c.line, c.rate][c.seed - 1])) for c in cells])
+    assert [(row["rate"], row["at_edge"]) for row in table.values()] == [(0.2, False), (0.2, False)]
+    text = table.markdown()
+    assert "edge" not in text
+    assert "\n- taken from elsewhere\n" in text
+
+
 def test_figure_is_a_picture(tmp_path):
     image = matplotlib.image.imread(draw(made_up_table(tmp_path), tmp_path / "figure.png"))
     assert image.shape[1] >= 1000
@@ -72,7 +82,10 @@ def test_every_cell_of_a_study_is_a_run_of_its_own_that_differs_as_it_says(name)
     made = load_study(name)
     cells = plan(made, made.scale, 1, Path("runs"))
     assert len({cell.run.config_hash for cell in cells}) == len(cells)
-    assert len(cells) == len(made.panels) * len(made.lines) * len(made.rates)
+    assert {(cell.panel, cell.line) for cell in cells} == {
+        (panel.label, line.label) for panel in made.panels for line in made.lines
+    }
+    assert all(load(cell.run.overrides).optimizer.lr == cell.rate for cell in cells)
     for panel in made.panels:
         configs = [load(cell.run.overrides) for cell in cells if cell.panel == panel.label]
         assert len({repr(config.task) for config in configs}) == 1

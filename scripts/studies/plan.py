@@ -26,7 +26,7 @@ class Line:
 
     label: str
     overrides: tuple[str, ...]
-    rates_times: float = 1.0  # factor on the rates, for an optimizer with rates of another size
+    rates: tuple[float, ...] | None = None  # null: the panel's
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,16 @@ class Study:
     lines: tuple[Line, ...]
     baseline: str  # label of the line that others are compared with
     rates: tuple[float, ...]
+    notes: tuple[str, ...] = ()  # what a reader of the table must know beside what it says itself
 
     def rates_of(self, panel: Panel, line: Line) -> list[float]:
         """The grid of a line in a panel."""
-        return [float(f"{line.rates_times * rate:.3g}") for rate in panel.rates or self.rates]
+        return list(line.rates or panel.rates or self.rates)
+
+    @property
+    def tunes(self) -> bool:
+        """Whether any line has rates to choose from."""
+        return any(len(self.rates_of(panel, line)) > 1 for panel in self.panels for line in self.lines)
 
 
 @dataclass(frozen=True)

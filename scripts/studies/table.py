@@ -57,7 +57,7 @@ class Table:
         whole = {rate: self._mean(row) for rate, row in rows.items() if row.runs and not row.missed}
         choose = min if self.lower_is_better else max
         best = choose(whole, key=lambda rate: whole[rate]) if whole else None
-        return Line(label, rows, best, best in (min(grid), max(grid)))
+        return Line(label, rows, best, len(grid) > 1 and best in (min(grid), max(grid)))
 
     def _mean(self, row: Row) -> float:
         found = row.interval(self.metric)
@@ -125,7 +125,10 @@ class Table:
             f"Seeds {', '.join(map(str, seeds))}. ±: half the width of the 95 % Student-t interval over seeds; "
             "differences to the baseline at its own best rate are paired by seed. Without ±: a single run.",
             f"Rates tried: {tried}. The best one has the best mean over seeds, on the validation set on which it is "
-            "then reported; (edge): the smallest or largest that was tried, another may be better still.",
+            "then reported; (edge): the smallest or largest that was tried, another may be better still."
+            if self.study.tunes
+            else "One rate a method.",
+            *self.study.notes,
             f"Every method has the same steps ({' or '.join(f'{n:,}' for n in steps)}), schedule and data.",
             *origins(records),
         ]
