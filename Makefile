@@ -13,8 +13,8 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 pyth
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-fairseq setup-dali reproduce records plan submit study-accumulation study-decentlam bench report \
-	figure-runtime test lint lock clean
+.PHONY: help setup setup-fairseq setup-dali reproduce records plan submit study-accumulation study-decentlam \
+	study-decentlam-small bench report figure-runtime test lint lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,10 @@ study-accumulation: setup ## [P] at equal and tuned rates, k = 1, 2, 4, 8, over 
 
 study-decentlam: setup ## [L]'s large-batch table on small images, over a grid (about an hour on 2 cores)
 	$(BIN)/python -m scripts.study name=decentlam
+
+study-decentlam-small: setup ## the same at scale small, three seeds at one rate a method (about an hour on 2 cores)
+	$(BIN)/python -m scripts.prepare task=imagenet scale=small
+	$(BIN)/python -m scripts.study name=decentlam_small
 
 bench: setup ## measure step times and memory beside torch DDP and decent-dp (on links: root and iproute2)
 	$(BIN)/python -m scripts.bench

@@ -27,7 +27,7 @@ WITHOUT_EFFECT = frozenset(
     }
 )  # fmt: skip
 #: keys that came after records had been kept, with the value by which a run does what it did before: it keeps its hash
-LATER = {"task.decoder": "torchvision"}
+LATER = {"task.decoder": "torchvision", "task.norm": "batch"}
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,7 @@ def test_line_with_one_rate_is_compared_at_it_and_has_no_edge(tmp_path):
     text = table.markdown()
     assert "edge" not in text
     assert "\n- taken from elsewhere\n" in text
+    assert matplotlib.image.imread(draw(table, tmp_path / "figure.png")).shape[1] >= 1000
 
 
 def test_figure_is_a_picture(tmp_path):

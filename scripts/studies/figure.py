@@ -1,4 +1,7 @@
-"""The figure of a study: the final metric against the learning rate, a line a method, seeds as a band."""
+"""The figure of a study: the final metric against the learning rate, a line a method, seeds as a band.
+
+If no method has rates to choose from: a row a method, its mean and interval, and its seeds.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -10,12 +13,44 @@ from scripts.reporting.notes import metric_label
 from scripts.reporting.plots import label, new_figure, save
 from scripts.studies.table import Line, Table
 
+MEANS = "dot: mean over seeds; bar: its 95 % interval; strokes: the seeds"
 MARKERS = "osD^vPX*h"
 SHOWN = 0.9  # of the values, the better ones; the rest would flatten them
 FAR = 1.5  # times that range: an axis that ends with all values, not with the better ones
 
 
 def draw(table: Table, path: Path) -> Path:
+    """Write the figure as PNG."""
+    return save(_against_rate(table) if table.study.tunes else _by_method(table), path)
+
+
+def _by_method(table: Table) -> Any:
+    """Panels one below the other; better values are to the right."""
+    panels = table.panels
+    rows = sum(len(lines) for lines in panels.values())
+    figure, axes = new_figure(len(panels), 1, (7.7, 1.4 * len(panels) + 0.3 * rows))
+    for axis, (title, lines) in zip(axes.flat, panels.items(), strict=True):
+        label(axis, title, f"final {metric_label(table.metric)} (better to the right)", "")
+        axis.set_yticks(range(len(lines)), [line.label for line in lines])
+        axis.set_ylim(len(lines) - 0.5, -0.5)
+        for height, line in enumerate(lines):
+            colour = _look(0, line.label == table.study.baseline)["color"]
+            _draw_mean(axis, height, line, table.metric, colour)
+        if table.lower_is_better:
+            axis.invert_xaxis()
+    figure.suptitle(f"{table.study.title}\n{MEANS}", fontsize=11)
+    return figure
+
+
+def _draw_mean(axis: Any, height: int, line: Line, metric: str, colour: str) -> None:
+    if line.best is None or (found := line.best.interval(metric)) is None:
+        return
+    axis.errorbar(found.mean, height, xerr=found.half_width, fmt="o", color=colour, capsize=4, markersize=6)
+    seeds = list(line.best.by_seed(metric).values())
+    axis.plot(seeds, [height] * len(seeds), "|", color=colour, markersize=14, alpha=0.6)
+
+
+def _against_rate(table: Table) -> Any:
     """A panel for each of the study's, two beside each other; all with the same scale of values."""
     panels = table.panels
     columns = min(2, len(panels))
@@ -31,7 +66,7 @@ def draw(table: Table, path: Path) -> Path:
     figure.suptitle(table.study.title, fontsize=11)
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, handlelength=3.0)
-    return save(figure, path)
+    return figure
 
 
 def _look(number: int, is_baseline: bool) -> dict[str, Any]:

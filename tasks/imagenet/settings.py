@@ -44,6 +44,7 @@ class Settings:
     max_corrupt: int  # unreadable image files that a training process puts up with
 
     model: Literal["resnet50", "small_resnet"]
+    norm: Literal["batch", "group"]  # group: what a worker makes of an image does not depend on its others
     blocks: tuple[int, ...] | None  # small_resnet: residual blocks in each stage
     width: int | None  # small_resnet: channels of the first stage; each later one doubles them and halves the image
 
