@@ -26,7 +26,7 @@ TINY = {
     "validation_images": 90, "mean": (0.286,), "std": (0.353,), "train_size": 28, "padding": 2, "validation_resize": 28,
     "validation_size": 28, "label_smoothing": 0.1, "global_batch": 16, "validation_batch": 20, "sharding": "iid",
     "dirichlet_alpha": None, "decoder": "torchvision", "decode_processes": 2, "look_ahead": 2, "max_corrupt": 0,
-    "model": "small_resnet", "blocks": (1, 1), "width": 4,
+    "model": "small_resnet", "norm": "batch", "blocks": (1, 1), "width": 4,
 }  # fmt: skip
 FILES = {
     "train_images": None, "validation_images": None, "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225),

@@ -69,7 +69,8 @@ def test_rows_are_still_those_of_their_committed_records():
     for record in records:
         assert row(record["experiment"], "tiny").config_hash == record["config_hash"]
     files = ["task=imagenet", "scale=paper", "task.dataset=some/folder"]
-    assert load([*files, "task.decoder=dali"]).config_hash != load(files).config_hash
+    for later in ("task.decoder=dali", "task.norm=group"):
+        assert load([*files, later]).config_hash != load(files).config_hash
 
 
 def test_gossip_adam_differs_from_all_reduce_in_the_exchange_alone():

@@ -177,10 +177,17 @@ def test_accuracies_count_every_validation_image_once_whatever_the_batches():
         assert batch["labels"].bincount(minlength=10).tolist() == pytest.approx([1.8] * 10, abs=1)
 
 
+def network_of(model: str, norm: str) -> nn.Module:
+    shape = {"blocks": None, "width": None} if model == "resnet50" else {"width": 16}
+    return build_model(settings(model=model, norm=norm, **shape), 10)
+
+
+@pytest.mark.parametrize("norm", ["batch", "group"])
 @pytest.mark.parametrize("model", ["resnet50", "small_resnet"])
-def test_decay_takes_all_but_batch_norm_and_biases(model):
-    shape = {"blocks": None, "width": None} if model == "resnet50" else {}
-    network = build_model(settings(model=model, **shape), 10)
+def test_decay_takes_all_but_norms_and_biases(model, norm):
+    network = network_of(model, norm)
+    norms = {type(m) for m in network.modules()} & {nn.BatchNorm2d, nn.GroupNorm}
+    assert norms == {nn.BatchNorm2d if norm == "batch" else nn.GroupNorm}
     decayed = {
         id(p) for group in parameter_groups(network, 1 / 32768) if group["weight_decay"] for p in group["params"]
     }
@@ -189,6 +196,23 @@ def test_decay_takes_all_but_batch_norm_and_biases(model):
             expected = isinstance(module, nn.Conv2d | nn.Linear) and name == "weight"
             assert (id(p) in decayed) == expected
     assert {g["weight_decay"] for g in parameter_groups(network, 1 / 32768)} == {1 / 32768, 0.0}
+
+
+@pytest.mark.parametrize(("norm", "same"), [("group", True), ("batch", False)])
+def test_workers_of_few_classes_have_the_gradient_of_all_images_with_group_norm_alone(norm, same):
+    """Why a study of label-sorted shards has group norm: with batch norm even exact averaging is another training."""
+    network = network_of("small_resnet", norm).double()
+    shares = task(world_size=4, sharding="by_label", global_batch=64)
+    batches = [shares.batch(0, worker) for worker in range(4)]
+
+    def gradient(batch):
+        network.zero_grad()
+        (shares.loss_sum(network, batch) / shares.weight(batch)).backward()
+        return torch.cat([p.grad.flatten() for p in network.parameters()])
+
+    mean = torch.stack([gradient(batch) for batch in batches]).mean(0)
+    whole = gradient({name: torch.cat([batch[name] for batch in batches]) for name in batches[0]})
+    assert torch.allclose(mean, whole, rtol=1e-9, atol=1e-12) == same
 
 
 def test_resnet50_is_the_published_one_and_takes_the_published_crops():
