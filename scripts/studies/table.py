@@ -100,10 +100,14 @@ class Table:
         parts = [f"**{self.study.title}: {metric_label(self.metric)} of the averaged model after training**"]
         for panel in self.panels:
             rows = [self._text(row) for row in self.values() if row["panel"] == panel]
-            parts += [f"{panel}:"] if panel else []
-            parts.append(markdown_table(header, rows))
+            parts += [self._heading(panel), markdown_table(header, rows)]
         parts.append("\n".join(f"- {note}" for note in self.notes()))
         return "\n\n".join(parts) + "\n"
+
+    def _heading(self, panel: str) -> str:
+        seeds = sorted({cell.seed for cell, _ in self.found if cell.panel == panel})
+        ran = f"seeds {', '.join(map(str, seeds))}" if seeds else "nothing has been run"
+        return f"{panel} ({ran}):" if panel else f"{ran.capitalize()}:"
 
     def _text(self, row: dict[str, Any]) -> list[str]:
         rate = NOTHING if row["rate"] is None else f"{row['rate']:g}{' (edge)' if row['at_edge'] else ''}"
@@ -116,14 +120,13 @@ class Table:
 
     def notes(self) -> list[str]:
         """What a reader must know to read the numbers."""
-        seeds = sorted({cell.seed for cell, _ in self.found})
         grids = sorted({tuple(sorted(line.rows)) for lines in self.panels.values() for line in lines} - {()})
         tried = "; ".join(", ".join(f"{rate:g}" for rate in grid) for grid in grids)
         records = [record for _, record in self.found]
         steps = sorted({record.steps for record in records})
         return [
-            f"Seeds {', '.join(map(str, seeds))}. ±: half the width of the 95 % Student-t interval over seeds; "
-            "differences to the baseline at its own best rate are paired by seed. Without ±: a single run.",
+            "±: half the width of the 95 % Student-t interval over seeds; differences to the baseline at its own best "
+            "rate are paired by seed. Without ±: a single run.",
             f"Rates tried: {tried}. The best one has the best mean over seeds, on the validation set on which it is "
             "then reported; (edge): the smallest or largest that was tried, another may be better still."
             if self.study.tunes
