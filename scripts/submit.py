@@ -78,7 +78,8 @@ class Submission:
         self.arrays = self._compose_arrays()
 
     def show(self) -> None:
-        """Print the commands as a shell can run them."""
+        """Print the commands as a shell can run them, after the one that writes the jobs file."""
+        print(shlex.join(["mkdir", "-p", str(self.logs)]))  # Slurm starts no job whose log has no folder
         for number, command in enumerate(self.arrays):
             print(f"array{number}=$({shlex.join(command)})")
         ids = ":".join(f"$array{number}" for number in range(len(self.arrays)))

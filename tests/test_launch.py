@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,15 @@ WATCH = """
 import atexit, os
 if "RANK" in os.environ:
     atexit.register(lambda: open(os.environ["WATCHED"], "w").close())
+"""
+#: a file system that takes long for the record
+SLOW = """
+import os, time
+replace = os.replace
+def slowly(source, target):
+    time.sleep(6 if str(target).endswith("/record.json") else 0)
+    replace(source, target)
+os.replace = slowly
 """
 
 
@@ -95,16 +105,50 @@ def test_srun_over_two_nodes(slurm):
     assert started_by(command, MASTER_ADDR="127.0.0.1", **slurm) == ["srun", 4, 6.0, [2, 2]]
 
 
-@needs.slurm
-def test_job_script_trains_over_two_nodes(slurm, tmp_path):
-    """The job script as a user submits it; the nodes are this host, and their names have no addresses here."""
-    shape = ["scale=smoke", "method=awc", "topology=ring", f"out={tmp_path}/run"]
-    options = ["--wait", "--nodes=2", "--ntasks-per-node=1", f"--output={tmp_path}/job.log"]
+@pytest.fixture
+def submit_job(slurm, tmp_path):
+    """Submits slurm/train.sbatch as a user does in a fresh clone, where git's ignored folders are not there."""
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    for name in (".venv", "conf", "decent_core", "scripts", "slurm", "tasks"):
+        (clone / name).symlink_to(ROOT / name)
+    # the nodes are this host, and their names have no addresses here
     environment = {**os.environ, **slurm, "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
-    command = ["sbatch", *options, "slurm/train.sbatch", *shape]
-    subprocess.run(command, check=True, cwd=ROOT, env=environment, capture_output=True, timeout=200)
+
+    def start(name, *overrides, **more):
+        command = ["sbatch", "--wait", "--nodes=2", "--ntasks-per-node=1", f"--job-name={name}", "slurm/train.sbatch"]
+        shape = ["scale=smoke", "method=awc", "topology=ring", f"out={tmp_path / name}"]
+        return subprocess.Popen([*command, *shape, *overrides], cwd=clone, env=environment | more)
+
+    return start
+
+
+@needs.slurm
+def test_job_script_trains_over_two_nodes(submit_job, tmp_path):
+    assert submit_job("run").wait(timeout=200) == 0
     record = read(tmp_path / "run" / "record.json")
     assert (record.status, record.engine, record.world_size, record.local_size) == ("ok", "distributed", 2, 1)
+    assert str(tmp_path / "run" / "record.json") in (tmp_path / "clone" / "slurm-1.log").read_text()
+
+
+@needs.slurm
+def test_job_script_leaves_a_diverged_and_a_stopped_run_the_time_for_their_records(slurm, submit_job, tmp_path):
+    """More of it than Slurm's KillWait, after the other rank has ended with the run's own status."""
+    with open(slurm["SLURM_CONF"], "a") as conf:
+        conf.write("KillWait=2\n")
+    subprocess.run(["scontrol", "reconfigure"], env=os.environ | slurm, check=True)
+    (tmp_path / "sitecustomize.py").write_text(SLOW)
+    shape = ["task=regression", "optimizer=sgd", "trainer.log_every=1"]
+    diverged = submit_job("diverged", *shape, "optimizer.lr=1e30", PYTHONPATH=str(tmp_path))
+    stopped = submit_job("preempted", *shape, "trainer.steps=1000000", PYTHONPATH=str(tmp_path))
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "preempted" / "metrics.jsonl").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    subprocess.run(["scancel", "--signal=USR1", "--name=preempted"], env=os.environ | slurm, check=True)
+    assert (diverged.wait(timeout=120), stopped.wait(timeout=120)) == (3, 75)
+    for status in ("diverged", "preempted"):
+        assert read(tmp_path / status / "record.json").status == status
 
 
 def test_no_launcher():

@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -184,6 +185,49 @@ def test_unfinished_runs_are_named_with_what_is_known(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("name", ["plain", "it's k=1, β2", 'a "b" \\c', "~#!$(id)"])
+def test_a_folder_of_any_name_comes_back_from_a_jobs_file(tmp_path, capsys, name):
+    out = tmp_path / "jobs.txt"
+    plan_text(capsys, "item=p/gpt2/dadam_aer", "scale=tiny", f"runs={tmp_path / name}", f"out={out}")
+    (line,), (run,) = out.read_text().splitlines(), read_jobs(out)
+    config = load(shlex.split(line))
+    assert Path(config.out) == run.folder == tmp_path / name / "tiny" / f"p/gpt2/dadam_aer-s1-{config.config_hash[:8]}"
+    assert ("'" in line) == (name != "plain"), "quotes stand only where they are needed"
+    assert run == replace(planned("p/gpt2/dadam_aer", "tiny", 1, tmp_path / name, launched=True).runs[0], name=run.name)
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "${x}", "a\\'b"])
+def test_a_folder_that_cannot_stand_in_a_jobs_file_is_refused(tmp_path, name):
+    runs = planned("p/gpt2/dadam_aer", "tiny", 1, tmp_path / name).runs
+    with pytest.raises(ValueError, match=r"no folder for runs; any name works without line breaks, \$\{ and \\'"):
+        jobs_text(runs)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("scale=tiny out='runs/a", "No closing quotation"),
+        ("scale=tinny out=runs/a", "scale=tinny: no such scale; did you mean tiny?"),
+        ("scale=tiny out=runs/a,b", "out=runs/a,b: a run has one value a key"),
+        ("scale=tiny out=runs/a out=runs/b", "out: given more than once"),
+        ("scale=tiny", "it names no folder; give out=FOLDER"),
+        ("\xff", "\N{REPLACEMENT CHARACTER}: give each override as key=value"),
+    ],
+)
+def test_a_mistake_in_a_jobs_file_is_one_message_that_names_the_line(tmp_path, line, said):
+    jobs = tmp_path / "jobs.txt"
+    jobs.write_text(f"scale=tiny out=runs/a\n{line}\n", encoding="latin-1")
+    with pytest.raises(ValueError, match=re.escape(f"{jobs}, line 2: {said}")):
+        read_jobs(jobs)
+
+
+def test_an_open_quote_in_a_jobs_file_is_no_traceback(tmp_path):
+    (tmp_path / "jobs.txt").write_text("scale=tiny out='runs/a\n")
+    command = [sys.executable, "-m", "scripts.collect", f"jobs={tmp_path}/jobs.txt", f"results={tmp_path}/results"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, f"{tmp_path}/jobs.txt, line 1: No closing quotation\n")
+
+
 def test_rows_without_runs_say_why(tmp_path, capsys):
     text = plan_text(capsys, "item=l-large_batch_8k", f"runs={tmp_path}")
     assert "Left out: optimizer.lr: no value is set for this choice; give optimizer.lr=VALUE" in text
@@ -226,13 +270,14 @@ def profile(tmp_path, old="", new=""):
 
 def test_dry_run_prints_the_commands_exactly(tmp_path, capsys):
     site = profile(tmp_path, "FOLDER=/scratch/$(id -un)/decent-bench", "FOLDER=/scratch/runs")
-    planning, array, collect = dry_run(capsys, site, "item=p-table2", "seeds=3", "overrides=[task.meteor=false]")
+    planning, logs, array, collect = dry_run(capsys, site, "item=p-table2", "seeds=3", "overrides=[task.meteor=false]")
     jobs = re.search(r"out=(\S+)", planning)[1]
     assert re.fullmatch(r"/scratch/runs/jobs/p-table2-paper-[0-9a-f]{8}\.txt", jobs)
     assert planning == (
         ".venv/bin/python -m scripts.plan item=p-table2 scale=paper seeds=3 runs=/scratch/runs "
         f"'overrides=[task.meteor=false]' out={jobs}"
     )
+    assert logs == "mkdir -p /scratch/runs/logs", "Slurm makes no folder for a log"
     assert array == (
         f"array0=$(sbatch --parsable --job-name=p-table2-paper --chdir={ROOT} '--output=/scratch/runs/logs/%A_%a.log' "
         "--array=1-42%4 --nodes=4 --ntasks-per-node=1 --cpus-per-task=32 --gpus-per-node=4 --time=24:00:00 "
