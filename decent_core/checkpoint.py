@@ -44,9 +44,15 @@ class Checkpoints:
         manifest = {"step": step, "identity": self.identity, "files": dict(files)}
         self._together(lambda: _publish(partial, final, manifest) if main else None)
         if main:
-            for old in self._folders()[: -self.keep]:
-                shutil.rmtree(old)
+            self._remove_old()
         return final
+
+    def _remove_old(self) -> None:
+        for old in self._folders()[: -self.keep]:
+            try:
+                shutil.rmtree(old)
+            except OSError as error:  # no reason to end a run whose checkpoint is complete
+                self.warn(f"checkpoint {old} could not be removed: {error}")
 
     def load(self, resume: str) -> dict | None:
         """This rank's state of the checkpoint to continue from; None: start anew.
@@ -108,9 +114,11 @@ class Checkpoints:
         path = folder / self.file_name
         if not path.is_file():
             return [f"{self.file_name} is missing"], []
-        return (
-            ([], []) if _sha256(path) == files.get(self.file_name) else ([f"{self.file_name} has another sha256"], [])
-        )
+        try:
+            same = _sha256(path) == files.get(self.file_name)
+        except OSError as error:
+            return [f"{self.file_name} cannot be read ({error.strerror})"], []
+        return ([], []) if same else ([f"{self.file_name} has another sha256"], [])
 
 
 def _make_empty(folder: Path) -> None:

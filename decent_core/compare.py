@@ -68,6 +68,12 @@ class Row:
         """The task's primary metric."""
         return self.first.primary_metric
 
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether less of the primary metric is better, as the task says; an old record's name has to say it."""
+        said = self.first.lower_is_better
+        return self.metric.endswith(("loss", "perplexity", "distance")) if said is None else said
+
     def by_seed(self, name: str) -> dict[int, float]:
         """Final values of metric or record field `name`, by seed; runs without the value are left out."""
         field = FIELDS.get(name, name)
@@ -84,18 +90,13 @@ def item_of(experiment: str) -> str:
     return experiment.rpartition("/")[0]
 
 
-def lower_is_better(metric: str) -> bool:
-    """Whether a metric counts errors, distances or times."""
-    return metric.endswith(("loss", "perplexity", "distance", "_ms", "seconds"))
-
-
 def to_target(row: Row) -> tuple[list[dict[str, float]], int]:
     """Where each finished run first reached its target: points of curves; and how many runs never did.
 
     Nothing for runs without a target. Time is taken at evaluations: a run may have been there up to one earlier.
     """
     reached, missed = [], 0
-    sign = 1 if lower_is_better(row.metric) else -1
+    sign = 1 if row.lower_is_better else -1
     for run in row.runs:
         target = run.config.get("target")
         if target is None:

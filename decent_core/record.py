@@ -1,5 +1,6 @@
 """Records: one JSON file a run, from which every table and figure is made; and the step log beside it. No torch."""
 
+import errno
 import hashlib
 import importlib.metadata
 import json
@@ -9,6 +10,7 @@ import platform
 import subprocess
 import types
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -24,6 +26,13 @@ WITHOUT_EFFECT = frozenset(
     {
         "out", "resume", "target", "scale", "experiment", "logger", "task.data_dir", "engine.timeout_seconds",
         "trainer.checkpoint_every", "trainer.keep_checkpoints", "trainer.log_every", "trainer.threads",
+    }
+)  # fmt: skip
+#: errors of the system that say that a path is wrong, and nothing about the disk
+WRONG_PATH = frozenset(
+    {
+        errno.EACCES, errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR,
+        errno.EPERM, errno.EROFS,
     }
 )  # fmt: skip
 #: keys that came after records had been kept, with the value by which a run does what it did before: it keeps its hash
@@ -74,6 +83,7 @@ class Record:
     notes: dict[str, str]  # what the task says beside numbers: signatures of scores, what was left out of the data
     outputs: list[dict[str, str]]  # some to look at, such as translations beside their references
     schema: int = SCHEMA
+    lower_is_better: bool | None = None  # of the primary metric; null in records that were made before it was noted
 
 
 def without(config: Mapping[str, Any], ignore: frozenset[str], prefix: str = "") -> dict[str, Any]:
@@ -92,15 +102,34 @@ def config_hash(config: Mapping[str, Any], ignore: frozenset[str] = WITHOUT_EFFE
     return hashlib.sha256(json.dumps(without(config, ignore), sort_keys=True).encode()).hexdigest()
 
 
+class WrongPath(ValueError, OSError):
+    """No file can be written there: a mistake in a command, and a failed write for whoever can go on without it."""
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a whole file, or leave the old one as it was; the folder is made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with open(partial, "wb") as stream:
-        stream.write(content.encode() if isinstance(content, str) else content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(partial, path)
+    """Write a whole file, or leave the old one as it was; the folder is made.
+
+    Raises WrongPath, which names the path, where no file can be; an OSError of the disk, if it is full, stays as it is.
+    """
+    partial = path.parent / f".{path.name}.{os.getpid()}.partial"
+    try:
+        if path.exists() and not path.is_file():
+            raise IsADirectoryError(errno.EISDIR, "a folder or a device is there")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(partial, "wb") as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        if error.errno not in WRONG_PATH:
+            raise
+        # of a folder that is to be made where a file lies, mkdir says "File exists"
+        problem = os.strerror(errno.ENOTDIR) if error.errno == errno.EEXIST else error.strerror
+        raise WrongPath(f"{path}: cannot be written ({problem})") from None
+    finally:
+        with suppress(OSError):
+            partial.unlink()
 
 
 def write(record: Record, path: Path) -> Path:
@@ -124,6 +153,8 @@ def read(path: Path) -> Record:
         raise ValueError(f"{path}: unknown field {strange[0]!r}")
     for field in fields(Record):
         if field.name not in content:
+            if field.name == "lower_is_better":
+                continue
             raise ValueError(f"{path}: field {field.name!r} is missing")
         if not _fits(content[field.name], hints[field.name]):
             given, expected = content[field.name], str(field.type).removeprefix("typing.")
@@ -157,10 +188,17 @@ class MetricsLog:
         *whole, _half = self.path.read_text().split("\n")
         return [json.loads(line) for line in whole]
 
-    def truncate_after(self, step: int) -> None:
-        """Drop the lines of later steps: a resumed run writes them again, and steps never go backwards."""
+    def truncate_after(self, step: int, finished: bool = False) -> None:
+        """Drop the lines of later steps: a resumed run writes them again, and steps never go backwards.
+
+        With `finished` all training is done by then, and only the final evaluation is made again: its lines go too.
+        """
         if self.path.exists():
-            kept = [line for line in self.lines() if line["step"] <= step]
+            again = {"eval"} if finished else set()
+            kept = [
+                line for line in self.lines()
+                if line["step"] < step or (line["step"] == step and line.get("kind") not in again)
+            ]  # fmt: skip
             write_atomically(self.path, "".join(json.dumps(line) + "\n" for line in kept))
 
 

@@ -41,5 +41,10 @@ class DistributedSettings:
         bool  # for DistributedDataParallel (method=allreduce): some parameters get no gradient in some steps
     )
 
+    def __post_init__(self) -> None:
+        for key in ("timeout_seconds", "bucket_mib"):
+            if getattr(self, key) <= 0:
+                raise ValueError(f"engine.{key}={getattr(self, key)}: must be greater than 0")
+
 
 EngineSettings = VirtualSettings | DistributedSettings

@@ -85,7 +85,7 @@ class Trainer:
             # An exchange that ran ahead beside anything but a step would meet other exchanges, and hide its time.
             self._train_step(ahead=not (at_log or evaluate or save))
             if at_log and (diverged := self._log_training()) is not None:
-                return Outcome("diverged", diverged, f"the training loss is not finite from step {diverged} on")
+                return self._diverged_from(diverged)
             if evaluate:
                 self._evaluate()
             if save:
@@ -97,10 +97,16 @@ class Trainer:
                 return Outcome(
                     "preempted", done, f"stopped by {self.stop.name or 'a signal to another rank'} after step {done}"
                 )
+        if lost := self.progress.not_finite:
+            return self._diverged_from(steps - lost)
         return self._finish()
 
+    @staticmethod
+    def _diverged_from(step: int) -> Outcome:
+        return Outcome("diverged", step, f"the training loss is not finite from step {step} on")
+
     def _train_step(self, ahead: bool) -> None:
-        engine, clock, settings = self.engine, self.engine.clock, self.settings
+        engine, clock = self.engine, self.engine.clock
         start = clock.mark()
         engine.begin_step(ahead)
         losses = []
@@ -108,7 +114,6 @@ class Trainer:
             losses.append(self._forward_backward(index, self.task.batch(engine.step, worker)))
         engine.end_step()
         self.progress.unread.append((torch.stack(losses), (start, clock.mark()), engine.waits, engine.bytes_sent))
-        assert len(self.progress.unread) <= max(settings.log_every, 1), "the log interval was missed"
 
     def _forward_backward(self, index: int, batch: Any) -> Tensor:
         """Gradients of the batch's mean loss, micro-batch by micro-batch; returns the loss, detached."""
@@ -209,6 +214,8 @@ class Trainer:
         start = self.engine.clock.mark()
         metrics, outputs = self.evaluator.averaged_model_finally()
         distance = self._note_evaluation(metrics, start)
+        if not math.isfinite(metrics[name := self.task.primary_metric]):
+            return Outcome("diverged", self.engine.step, f"the averaged model's {name} is not finite at the end")
         start = self.engine.clock.mark()
         local = self.evaluator.local_models()
         self._count_evaluation(start)

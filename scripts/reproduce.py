@@ -42,8 +42,7 @@ def main(arguments: list[str]) -> int:
         explain_paper(chosen)
         return 0
     rows = plan(chosen)
-    jobs = min(len(rows), chosen.jobs or os.cpu_count() or 1)
-    failures = run_children(rows, jobs)
+    failures = run_children(rows, (os.cpu_count() or 1) if chosen.jobs is None else chosen.jobs)
     console = Console()
     results = Path(chosen.results)
     reports = publish([read(row.record) for row in rows if row.outcome()], results, results)

@@ -40,7 +40,8 @@ def main(arguments: list[str]) -> int:
     """Run what is missing, then write and show table and figure."""
     chosen = options(Options, arguments, __doc__ or "")
     study = load_study(chosen.name)
-    cells = plan(study, chosen.scale or study.scale, chosen.seeds or study.seeds, Path(chosen.runs) / chosen.name)
+    seeds = study.seeds if chosen.seeds is None else chosen.seeds
+    cells = plan(study, chosen.scale or study.scale, seeds, Path(chosen.runs) / chosen.name)
     jobs = (os.cpu_count() or 1) if chosen.jobs is None else chosen.jobs
     failures = run_children([cell.run for cell in cells], jobs) if jobs else []
     results = Path(chosen.keep) / chosen.name if chosen.keep else Path(chosen.results)

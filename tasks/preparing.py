@@ -2,7 +2,7 @@
 
 import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 
@@ -10,12 +10,16 @@ from pathlib import Path
 def alone(folder: Path) -> Iterator[None]:
     """Processes that start together take turns in a folder, which is made; all but the first find the files complete.
 
-    ValueError if the file system has no locks.
+    ValueError if it can't be made or locked.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as file:
+    with ExitStack() as stack:
         try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context((folder / "lock").open("w"))
             fcntl.flock(file, fcntl.LOCK_EX)
         except OSError as error:
-            raise ValueError(f"Files in {folder} can't be locked ({error}): choose another task.data_dir.") from error
+            raise ValueError(
+                f"{folder} can't be prepared ({error.strerror}): choose another task.data_dir, where files can be "
+                "written and locked."
+            ) from error
         yield

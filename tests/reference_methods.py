@@ -48,18 +48,21 @@ def decentlam(x, grad, w, lr, steps, beta=0.0, nesterov=False):
         yield x
 
 
-def da(x, grad, w, lr, steps, beta=0.0):
+def da(x, grad, w, lr, steps, beta=0.0, nesterov=False):
     m = 0 * x
     for t in range(steps):
-        u = beta * m + grad(x)
-        x, m = w(t) @ x - lr(t) * w(t) @ u, w(t) @ u
+        g = grad(x)
+        u = beta * m + g
+        x, m = w(t) @ x - lr(t) * w(t) @ (g + beta * u if nesterov else u), w(t) @ u
         yield x
 
 
-def qg(x, grad, w, lr, steps, beta=0.0, mu=None):
+def qg(x, grad, w, lr, steps, beta=0.0, mu=None, nesterov=False):
     q, mu = 0 * x, beta if mu is None else mu
     for t in range(steps):
-        new = w(t) @ (x - lr(t) * (grad(x) + beta * q))
+        g = grad(x)
+        u = g + beta * q
+        new = w(t) @ (x - lr(t) * (g + beta * u if nesterov else u))
         if lr(t):
             q = mu * q + (1 - mu) * (x - new) / lr(t)
         x = new

@@ -120,7 +120,7 @@ def runs_ahead(rank, method):
 
 def test_supply_lets_through_what_is_there():
     supply, passed = Supply(), []
-    consumer = threading.Thread(target=lambda: [(supply.wait_for(n, 5), passed.append(n)) for n in (1, 3, 4, 9)])
+    consumer = threading.Thread(target=lambda: [(supply.wait_for(n), passed.append(n)) for n in (1, 3, 4, 9)])
     consumer.start()
     supply.allow(3)
     supply.allow(4)
@@ -131,4 +131,4 @@ def test_supply_lets_through_what_is_there():
     assert passed == [1, 3, 4, 9]
     supply.fail()
     with pytest.raises(RuntimeError, match="has failed"):
-        supply.wait_for(10, 5)
+        supply.wait_for(10)

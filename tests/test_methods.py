@@ -152,6 +152,14 @@ def test_bytes_are_counted_for_all_that_is_exchanged(name, sent):
 REFUSED = [
     ("method=decentlam topology=ring optimizer=adamw", "optimizer=adamw: method=decentlam goes with sgd only: its mom"),
     ("method=slowmo method.base=da topology=ring optimizer=adam", "optimizer=adam: method=da goes with sgd only"),
+    (
+        "method=decentlam topology=ring optimizer=sgd optimizer.nesterov=true",
+        "optimizer.nesterov=true: method=decentlam is defined with heavy-ball momentum",
+    ),
+    (
+        "method=slowmo method.base=decentlam topology=ring optimizer=sgd optimizer.nesterov=true",
+        "optimizer.nesterov=true: method=decentlam is defined",
+    ),
     ("method=d2 topology=ring optimizer=sgd", "topology=ring with 8 workers: method=d2 would blow up there"),
     ("method=d2 topology=one_peer_exp optimizer=sgd", "topology=one_peer_exp with 8 workers: method=d2 would"),
     (

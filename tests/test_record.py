@@ -4,11 +4,12 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
 from decent_core import record as module
+from decent_core.compare import make_row
 from decent_core.record import (
     WITHOUT_EFFECT,
     MetricsLog,
@@ -53,7 +54,15 @@ def test_record_writes_null_for_values_that_are_not_finite(tmp_path):
     assert content["consensus_distance"] is None
 
 
-@pytest.mark.parametrize("field", [field.name for field in fields(Record)])
+def test_record_of_before_the_direction_was_noted_is_read_and_judged_by_its_name(path):
+    old = read(altered(path, lower_is_better=...))
+    assert old.lower_is_better is None
+    assert make_row("", [old]).lower_is_better
+    assert not make_row("", [replace(old, primary_metric="top1")]).lower_is_better
+    assert make_row("", [replace(old, primary_metric="error_rate", lower_is_better=True)]).lower_is_better
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Record) if field.name != "lower_is_better"])
 def test_record_names_file_and_field_that_is_missing(path, field):
     with pytest.raises(ValueError, match=field) as caught:
         read(altered(path, **{field: ...}))
@@ -142,6 +151,11 @@ def test_metrics_log_drops_later_steps_and_half_written_lines(tmp_path):
     log.truncate_after(3)
     log.append({"step": 4, "loss": 0.5})
     assert [(line["step"], line["loss"]) for line in log.lines()] == [(1, 1.0), (2, None), (3, 1 / 3), (4, 0.5)]
+    log.append({"step": 4, "kind": "eval", "loss": 0.4})
+    log.truncate_after(4)
+    assert [line["step"] for line in log.lines()] == [1, 2, 3, 4, 4]
+    log.truncate_after(4, finished=True)  # the last evaluation is made again
+    assert [(line["step"], line["loss"]) for line in log.lines()][2:] == [(3, 1 / 3), (4, 0.5)]
 
 
 def test_git_state_is_dirty_by_sources_alone(tmp_path, monkeypatch):

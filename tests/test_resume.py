@@ -1,16 +1,19 @@
 """A run that was killed at any step and continued equals one that was not, bit for bit."""
 
+import errno
 import json
 import os
 import random
 import shutil
 import signal
 import time
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
 
-from decent_core import topology
+from decent_core import checkpoint, topology
+from decent_core.checkpoint import Checkpoints
 from decent_core.engine.virtual import VirtualWorld
 from tests import engines
 from tests.ranks import run_ranks, start_ranks
@@ -160,6 +163,48 @@ def test_other_damages_are_refused_too(saved, damage):
     step, warnings = reload(saved)
     assert (step, len(warnings)) == (18, 1)
     assert path.name in warnings[0]
+
+
+def test_checkpoint_that_cannot_be_read_is_refused_too(saved, monkeypatch):
+    def stale(path):
+        if path.parent.name == "step_00000020":
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return sha256(path)
+
+    sha256 = checkpoint._sha256
+    monkeypatch.setattr(checkpoint, "_sha256", stale)
+    assert reload(saved) == (18, [ANY])
+
+
+def test_old_checkpoint_that_cannot_be_removed_does_not_end_the_run(saved, monkeypatch):
+    def busy(path, ignore_errors=False):
+        if not ignore_errors:
+            raise OSError(errno.EBUSY, "Device or resource busy")
+
+    warnings = []
+    checkpoints = Checkpoints(saved, VirtualWorld(WORLD), 2, {}, warnings.append)
+    monkeypatch.setattr(checkpoint.shutil, "rmtree", busy)
+    monkeypatch.setattr(checkpoint, "_make_empty", lambda folder: folder.mkdir())
+    assert checkpoints.save(21, {}).is_dir()
+    assert len(warnings) == 1
+    assert "step_00000018 could not be removed" in warnings[0]
+
+
+@pytest.mark.parametrize(("first", "second"), [(50, 5), (5, 50)])
+def test_log_interval_may_change_when_a_run_continues(tmp_path, first, second):
+    graph, task = topology.build("ring", WORLD, 2), ToyTask(seed=1, world_size=WORLD)
+    lines = []
+    for interval in (first, second):
+        trainer, log, _ = engines.make_trainer(
+            VirtualWorld(WORLD), tmp_path, task, graph, "awc", "adamw", steps=STEPS, log_every=interval,
+            checkpoint_every=8,
+        )  # fmt: skip
+        assert trainer.run().status == "ok"
+        lines.append([line for line in log if line["kind"] == "train"])
+        shutil.rmtree(tmp_path / f"step_{STEPS:08d}")  # the next one starts at step 16, within a log interval
+    whole, continued = lines
+    assert whole[-1]["step"] == STEPS
+    assert [line["step"] for line in continued] == [STEPS]
 
 
 def test_all_checkpoints_damaged_starts_anew(saved):

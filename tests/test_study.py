@@ -74,6 +74,18 @@ def test_line_with_one_rate_is_compared_at_it_and_has_no_edge(tmp_path):
     assert matplotlib.image.imread(draw(table, tmp_path / "figure.png")).shape[1] >= 1000
 
 
+def test_half_run_study_compares_what_was_run_alike(tmp_path):
+    """Neither a rate with fewer seeds nor the end of a grid that was never reached misleads."""
+    found = made_up_table(tmp_path).found
+    ran = [(c, r) for c, r in found if c.rate != 0.4 and (c.line, c.rate, c.seed) != ("base", 0.2, 2)]
+    two = replace(MADE_UP, panels=(*MADE_UP.panels, Panel("not begun")))
+    table = Table(two, ran)
+    base, gossip, _ = table.values()
+    assert (base["rate"], base["at_edge"]) == (0.1, True)  # at .2 one seed is missing, which seemed better
+    assert (gossip["rate"], gossip["at_edge"]) == (0.2, True)  # the largest that was tried
+    assert "not begun" not in table.markdown()
+
+
 def test_figure_is_a_picture(tmp_path):
     image = matplotlib.image.imread(draw(made_up_table(tmp_path), tmp_path / "figure.png"))
     assert image.shape[1] >= 1000
@@ -113,6 +125,9 @@ def row(name):
 def test_a_wrong_name_and_an_empty_study_are_one_message(tmp_path):
     with pytest.raises(ValueError, match="name=acumulation: no such study; did you mean accumulation"):
         load_study("acumulation")
+    for mistake in ("seeds=0: must be at least 1", "jobs=-1: at least 1 run at once"):
+        with pytest.raises(ValueError, match=mistake):
+            study.main(["name=accumulation", f"runs={tmp_path}", f"results={tmp_path}", mistake.partition(":")[0]])
     with pytest.raises(ValueError, match="no run of the study is finished"):
         study.main(["name=accumulation", f"runs={tmp_path}", f"results={tmp_path}", "jobs=0"])
 

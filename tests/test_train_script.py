@@ -149,6 +149,9 @@ def hold(folder: Path):
         (["engine=distributed"], 0, "no launcher found; start with torchrun"),
         (["topology=one_peer_hypercube", "method=awc", "world_size=6"], 0, "one_peer_hypercube"),
         (["task.global_batch=13"], 0, "13"),
+        (["engine=distributed", "engine.timeout_seconds=0"], 0, "engine.timeout_seconds=0.0: must be greater than 0"),
+        (["engine=distributed", "engine.bucket_mib=-1"], 0, "engine.bucket_mib=-1.0: must be greater than 0"),
+        (["task.data_dir=/dev/null/x"], 0, "can't be prepared (Not a directory): choose another task.data_dir"),
         (["resume=nowhere"], 0, "checkpoint nowhere refused"),
     ],
 )

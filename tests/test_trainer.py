@@ -4,6 +4,7 @@ import dataclasses
 import math
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -41,6 +42,22 @@ def test_patience_counts_consecutive_losses(tmp_path):
     trainer, log, _ = trainer_on(tmp_path, ToyTask(seed=1, poison_step=7), diverged_patience=6)
     outcome = trainer.run()
     assert (outcome.status, outcome.step, log[-1]["step"]) == ("diverged", 7, 15)
+
+
+def test_losses_that_are_lost_at_the_end_are_no_result_however_patient_the_run(tmp_path):
+    trainer, log, _ = trainer_on(tmp_path, ToyTask(seed=1, poison_step=18), steps=20, diverged_patience=6)
+    outcome = trainer.run()
+    assert (outcome.status, outcome.step, outcome.metrics) == ("diverged", 18, {})
+    assert {entry["kind"] for entry in log} == {"train"}
+
+
+def test_model_that_the_last_update_has_spoilt_is_no_result(tmp_path):
+    trainer, _, _ = trainer_on(tmp_path, steps=3)
+    trainer.engine.replicas.update = lambda index, clip_norm: trainer.engine.x.fill_(math.nan)
+    trainer.settings = replace(trainer.settings, steps=1)
+    outcome = trainer.run()
+    assert (outcome.status, outcome.metrics) == ("diverged", {})
+    assert "val_loss is not finite" in outcome.message
 
 
 def diverge_on_one_rank(rank, tmp_path):

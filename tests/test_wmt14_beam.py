@@ -1,5 +1,6 @@
 """Beam search against exhaustive search and against a slow one without batches and caches."""
 
+import copy
 import math
 from itertools import product
 
@@ -55,6 +56,16 @@ def sources_of(task, count: int) -> list[list[int]]:
 def padded(sources: list[list[int]]) -> torch.Tensor:
     longest = max(map(len, sources))
     return torch.tensor([source + [PAD] * (longest - len(source)) for source in sources])
+
+
+@torch.no_grad()
+def test_model_without_numbers_translates_into_nothing():
+    """A run that has diverged is called that, and does not end as a mistake of the user's."""
+    task, model = wmt14.trained()
+    lost = copy.deepcopy(model)
+    next(lost.parameters()).fill_(math.nan)
+    found = lost.translate(padded(sources_of(task, 2)), 4, ALPHA, extra=4)
+    assert [(candidate.ids, candidate.score) for candidate in found] == [([], -math.inf)] * 2
 
 
 @pytest.mark.parametrize("beam", [1, 4])

@@ -33,7 +33,7 @@ def averaged(
 
 
 def _mean_buffers(engine: Engine) -> list[Tensor]:
-    """Floating buffers as the mean over all workers, the others (counters) as worker 0's process has them."""
+    """Floating buffers as the mean over all workers, the others (counters) as the first local worker has them."""
     local = engine.replicas.buffers
     floating = [i for i, b in enumerate(local[0]) if b.is_floating_point()]
     result = [b.clone() for b in local[0]]

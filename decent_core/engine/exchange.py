@@ -48,7 +48,7 @@ class Exchange:
         row = rows[0]
         if row.numel() not in self.results:
             self.results[row.numel()] = torch.empty_like(row)
-        transfer = Transfer(row, self.results[row.numel()], what, self.place.settings.timeout_seconds, supply)
+        transfer = Transfer(row, self.results[row.numel()], what, supply)
         if self.on_cpu and isinstance(plan, GroupPlan) and plan.members in self.groups:
             group, elements = self.groups[plan.members], self._bucket_elements(row)
             return GroupAverage(transfer, group, plan.members, elements, self.place)

@@ -26,13 +26,10 @@ class Supply:
         """No more will come: the exchange ends with an error."""
         self._queue.put(FAILED)
 
-    def wait_for(self, elements: int, seconds: float) -> None:
-        """Return when that many are there; raises RuntimeError if they will not be, or are not within the time-out."""
+    def wait_for(self, elements: int) -> None:
+        """Return when that many are there, however long this process computes; raises RuntimeError after `fail`."""
         while self._allowed < elements:
-            try:
-                allowed = self._queue.get(timeout=seconds)
-            except Empty:
-                allowed = FAILED
+            allowed = self._queue.get()
             if allowed == FAILED:
                 raise RuntimeError(NOT_THERE)
             self._allowed = allowed
@@ -45,7 +42,6 @@ class Transfer:
     row: Tensor
     result: Tensor
     what: str  # for messages
-    timeout: float  # seconds
     supply: Supply | None = None  # None: the whole row is there
     #: how many elements are mixed, time after time, or `FAILED`
     progress: "SimpleQueue[int]" = field(default_factory=SimpleQueue)
@@ -61,7 +57,7 @@ class Transfer:
         """The same, each piece when it may be sent."""
         for end, own, mixed in self.cut(elements):
             if self.supply is not None:
-                self.supply.wait_for(end, self.timeout)
+                self.supply.wait_for(end)
             yield own, mixed
 
     def carry_out(self, mixing: Iterator[int]) -> None:

@@ -46,7 +46,6 @@ def mix_rows(rows: Tensor, round_: Round) -> Tensor:
 class VirtualWorld:
     """N workers in one process; memory N x (parameters + gradients + optimizer state)."""
 
-    #: every worker computes in this process, so a gradient mean is ours to compute
     processes = 1
     rank = 0
 

@@ -120,6 +120,8 @@ class Method:
     #: the optimizers it is defined for, None: any; and why no others, for the message that refuses them
     optimizers: ClassVar[tuple[str, ...] | None] = None
     because: ClassVar[str] = ""
+    #: it is defined with Nesterov's momentum too
+    takes_nesterov: ClassVar[bool] = True
     #: gradients are averaged over all workers, so that the models stay equal
     averages_gradients: ClassVar[bool] = False
     #: workers meet in the rounds of a topology; otherwise only in means over all of them
@@ -133,8 +135,13 @@ class Method:
     #: its state belongs to where x is, so that no other method may move x between its steps (as `slowmo` does)
     tied_to_x: ClassVar[bool] = False
 
-    def check_optimizer(self, optimizer: str) -> None:
+    def check_optimizer(self, optimizer: str, nesterov: bool = False) -> None:
         """Raises ValueError, with the reason, if the method has no meaning with this optimizer."""
+        if nesterov and not self.takes_nesterov:
+            raise ValueError(
+                f"optimizer.nesterov=true: method={self.name} is defined with heavy-ball momentum, give "
+                f"optimizer.nesterov=false: {self.because}"
+            )
         if self.optimizers is not None and optimizer not in self.optimizers:
             raise ValueError(
                 f"optimizer={optimizer}: method={self.name} goes with {', '.join(self.optimizers)} only: {self.because}"

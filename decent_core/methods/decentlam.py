@@ -20,7 +20,8 @@ class DecentLaM(Method):
 
     name = "decentlam"
     optimizers = ("sgd",)
-    because = "its momentum runs over the mixing too, and another optimizer would rescale the mixing"
+    because = "its momentum runs over the mixing too, which another optimizer would rescale"
+    takes_nesterov = False
 
     def check_topology(self, topology: Topology, beta: float) -> None:
         super().check_topology(topology, beta)

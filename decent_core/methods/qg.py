@@ -14,7 +14,8 @@ class QuasiGlobal(Method):
 
     x_i+ = sum_j w_ij (x_j - lr (g_j + beta q_j));   q_i <- mu q_i + (1 - mu) (x_i - x_i+) / lr
 
-    A step of rate 0 mixes and leaves q alone.
+    With Nesterov's momentum (the paper's QG-DSGDm-N) x moves along g_j + beta (g_j + beta q_j). A step of rate 0 mixes
+    and leaves q alone.
     """
 
     name = "qg"
@@ -33,7 +34,7 @@ class QuasiGlobal(Method):
     def end_step(self, workers: Workers) -> None:
         before = workers.x.clone()
         workers.momentum.copy_(self.q)
-        workers.apply_optimizers()  # x - lr (g + beta q)
+        workers.apply_optimizers()
         workers.x.copy_(workers.mix(workers.x))
         if workers.lr > 0:
             mu = workers.beta if self.mu is None else self.mu

@@ -39,8 +39,8 @@ class SlowMo(Method):
         check_option(self, "slow_beta", 0 <= self.slow_beta < 1, "a number with 0 <= slow_beta < 1")
         self.inner = METHODS[self.base]()
 
-    def check_optimizer(self, optimizer: str) -> None:
-        self.inner.check_optimizer(optimizer)
+    def check_optimizer(self, optimizer: str, nesterov: bool = False) -> None:
+        self.inner.check_optimizer(optimizer, nesterov)
 
     def check_topology(self, topology: Topology, beta: float) -> None:
         self.inner.check_topology(topology, beta)

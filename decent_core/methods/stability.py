@@ -13,9 +13,7 @@ ROUNDING = 1e-12
 Term = Callable[[Floats, Floats], Floats]
 
 
-def growth(
-    topology: Topology, now: Callable[[Floats, Floats], Floats], before: Callable[[Floats, Floats], Floats]
-) -> float:
+def growth(topology: Topology, now: Term, before: Term) -> float:
     """The factor a step of x+ = A x + B x- in the long run, among differences between workers and without gradients.
 
     A = now(W, I) and B = before(W, I), for W and I with their means taken off, [N, N]. 0 if they vanish in one period.

@@ -41,7 +41,7 @@ def _check_combination(config: "RunConfig") -> None:
             f"topology={config.topology.name}: method={method.name} averages {averaged} over all workers and knows no "
             "other topology than complete; give topology=complete, or a gossip method such as method=awc"
         )
-    method.check_optimizer(config.optimizer.name)
+    method.check_optimizer(config.optimizer.name, getattr(config.optimizer, "nesterov", False))
     if config.engine.name == "virtual":  # otherwise the launcher knows the world
         topology = build(config.topology.name, config.world_size, config.local_size or 1, **config.topology.options)
         method.check_topology(topology, getattr(config.optimizer, "momentum", 0.0))

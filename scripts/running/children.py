@@ -92,8 +92,11 @@ def quoted(path: Path) -> str:
 def run_children(children: Sequence[Child], jobs: int) -> list[Child]:
     """Run those that are not finished, at most `jobs` at once; returns those that failed.
 
-    On KeyboardInterrupt and on stop signals, the running ones are asked to save a checkpoint and end.
+    On KeyboardInterrupt and on stop signals, the running ones are asked to save a checkpoint and end. ValueError for
+    fewer than 1 job.
     """
+    if jobs < 1:
+        raise ValueError(f"jobs={jobs}: at least 1 run at once is needed")
     waiting = [child for child in children if not child.finished()]
     running: dict[Child, subprocess.Popen] = {}
     failed: list[Child] = []

@@ -41,6 +41,7 @@ def make_record(config: RunConfig, run_id: str, task: Task, started: datetime, o
         peak_gib=peak_gib(device),
         metrics=dict(outcome.metrics),
         primary_metric=task.primary_metric,
+        lower_is_better=task.lower_is_better,
         best=progress.best,
         consensus_distance=outcome.consensus_distance,
         curve=progress.curve,

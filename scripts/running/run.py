@@ -122,7 +122,8 @@ class Run:
         if state is not None:
             trainer.restore(state)
         if self.is_main:
-            self.log.truncate_after(self.engine.step if state is not None else -1)
+            step = self.engine.step if state is not None else -1
+            self.log.truncate_after(step, finished=step == config.trainer.steps)
         display = TrainingDisplay(self.run_id, config.trainer.steps, self.engine.step, self.is_main)
         if state is not None:
             display.say(f"continues from the checkpoint of step {self.engine.step}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas
 
-from decent_core.compare import Interval, Row, difference, lower_is_better, make_row
+from decent_core.compare import Interval, Row, difference, make_row
 from decent_core.record import Record
 from scripts.reporting.notes import metric_label, origins
 from scripts.reporting.table_text import NOTHING, markdown_table, number
@@ -20,8 +20,8 @@ class Line:
 
     label: str
     rows: dict[float, Row]
-    best_rate: float | None  # None if no rate has finished with all of its seeds
-    at_edge: bool  # whether the best rate is the grid's smallest or largest: another might be better still
+    best_rate: float | None  # of those at which all seeds of the line have ended well; None if there is none
+    at_edge: bool  # whether it is the smallest or largest that was tried: another might be better still
 
     @property
     def best(self) -> Row | None:
@@ -36,16 +36,18 @@ class Table:
             raise ValueError("no run of the study is finished; leave out jobs=0 to run it")
         self.study, self.found = study, found
         self.metric = found[0][1].primary_metric
-        self.lower_is_better = lower_is_better(self.metric)
+        self.lower_is_better = make_row("", [found[0][1]]).lower_is_better
 
     @cached_property
     def panels(self) -> dict[str, list[Line]]:
-        """The lines of each panel, in the study's order."""
+        """The lines of each panel of which anything has been run, in the study's order."""
+        begun = {cell.panel for cell, _ in self.found}
         return {
             panel.label: [
                 self._line(panel.label, line.label, self.study.rates_of(panel, line)) for line in self.study.lines
             ]
             for panel in self.study.panels
+            if panel.label in begun
         }
 
     def _line(self, panel: str, label: str, grid: list[float]) -> Line:
@@ -54,10 +56,11 @@ class Table:
             if (cell.panel, cell.line) == (panel, label):
                 runs.setdefault(cell.rate, []).append(record)
         rows = {rate: make_row(label, records) for rate, records in sorted(runs.items())}
-        whole = {rate: self._mean(row) for rate, row in rows.items() if row.runs and not row.missed}
+        seeds = {record.seed for records in runs.values() for record in records}
+        whole = {rate: self._mean(row) for rate, row in rows.items() if {run.seed for run in row.runs} == seeds}
         choose = min if self.lower_is_better else max
         best = choose(whole, key=lambda rate: whole[rate]) if whole else None
-        return Line(label, rows, best, len(grid) > 1 and best in (min(grid), max(grid)))
+        return Line(label, rows, best, len(grid) > 1 and best in (min(rows, default=None), max(rows, default=None)))
 
     def _mean(self, row: Row) -> float:
         found = row.interval(self.metric)
@@ -106,7 +109,7 @@ class Table:
 
     def _heading(self, panel: str) -> str:
         seeds = sorted({cell.seed for cell, _ in self.found if cell.panel == panel})
-        ran = f"seeds {', '.join(map(str, seeds))}" if seeds else "nothing has been run"
+        ran = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
         return f"{panel} ({ran}):" if panel else f"{ran.capitalize()}:"
 
     def _text(self, row: dict[str, Any]) -> list[str]:

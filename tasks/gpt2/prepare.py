@@ -29,20 +29,23 @@ def prepare(settings: Settings, progress: Progress, processes: int | None = None
     thousand documents a process. ValueError if the data set can't be read.
     """
     folder = token_folder(settings)
-    folder.mkdir(parents=True, exist_ok=True)
-    with alone(folder):
-        manifest = read_manifest(folder)
-        if manifest is None or not manifest["complete"]:
-            cores = _cores() if processes is None else processes
-            speed = _prepare(settings, folder, manifest, progress, cores)
+    manifest, speed = read_manifest(folder), "prepared before"
+    if not _complete(manifest):
+        with alone(folder):
             manifest = read_manifest(folder)
-            assert manifest is not None
-        else:
-            speed = "prepared before"
-        return (
-            f"{folder}: {manifest['documents']:,} documents, {manifest['train_tokens']:,} training tokens, "
-            f"{manifest['validation_tokens']:,} validation tokens; {speed}"
-        )
+            if not _complete(manifest):
+                cores = _cores() if processes is None else processes
+                speed = _prepare(settings, folder, manifest, progress, cores)
+                manifest = read_manifest(folder)
+    assert manifest is not None
+    return (
+        f"{folder}: {manifest['documents']:,} documents, {manifest['train_tokens']:,} training tokens, "
+        f"{manifest['validation_tokens']:,} validation tokens; {speed}"
+    )
+
+
+def _complete(manifest: dict[str, Any] | None) -> bool:
+    return manifest is not None and manifest["complete"]
 
 
 def _prepare(

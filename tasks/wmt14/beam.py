@@ -1,5 +1,6 @@
 """Beam search over a batch. `transformers`' generate divides by length^alpha only; the published penalty is another."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -58,7 +59,8 @@ def beam_search(decoding: Decoding, limits: Tensor, beam: int, penalty: Callable
         rows = (torch.arange(len(alive), device=device)[:, None] * beam + parents)[left].flatten()
         alive, tokens, scores = alive[left], tokens[left], scores[left]
         decoding.select(rows, not bool(left.all()))
-    return [max(candidates, key=lambda candidate: candidate.score) for candidates in found]
+    none = Candidate([], -math.inf)  # where scores are no numbers, as in a run that has diverged
+    return [max(candidates, key=lambda candidate: candidate.score, default=none) for candidates in found]
 
 
 def _allowed(steps: Tensor, length: int, limits: Tensor) -> Tensor:

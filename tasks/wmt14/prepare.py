@@ -31,13 +31,19 @@ def prepare(settings: Settings, progress: Progress, processes: int | None = None
     if (Path(settings.dataset) / f"dict.{settings.languages[0]}.txt").exists():
         return f"{settings.dataset} is binarised by fairseq and is read as it is."
     folder = prepared_folder(settings)
-    folder.mkdir(parents=True, exist_ok=True)
-    with alone(folder):
-        manifest = read_manifest(folder)
-        if manifest is None or manifest["phase"] != "complete":
-            manifest = _Preparation(settings, folder, manifest, progress, processes or cores()).run()
-        counts = ", ".join(f"{name} {count:,}" for name, count in manifest["counts"].items())
-        return f"{folder}: {counts}; {manifest['speed']}"
+    manifest = read_manifest(folder)
+    if not _complete(manifest):
+        with alone(folder):
+            manifest = read_manifest(folder)
+            if not _complete(manifest):
+                manifest = _Preparation(settings, folder, manifest, progress, processes or cores()).run()
+    assert manifest is not None
+    counts = ", ".join(f"{name} {count:,}" for name, count in manifest["counts"].items())
+    return f"{folder}: {counts}; {manifest['speed']}"
+
+
+def _complete(manifest: dict[str, Any] | None) -> bool:
+    return manifest is not None and manifest["phase"] == "complete"
 
 
 class _Preparation:
