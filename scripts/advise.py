@@ -10,6 +10,7 @@ local_gbps and local_latency_us are the links inside a node. Every worker keeps 
 "Rounds to mix": how many rounds bring the workers' differences below 1/1000, from the worst round of the period.
 """
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,6 +72,11 @@ class Options:
             value = getattr(self, key)
             if value is not None and not value >= 0:
                 raise ValueError(f"{key}={value}: must not be negative")
+        for key in ("compute_ms", "update_ms", "latency_us", "local_latency_us"):
+            if getattr(self, key) == math.inf:
+                raise ValueError(f"{key}=inf: must be finite")
+        if self.parameters is not None:
+            parse_number("parameters", self.parameters)
 
 
 def main(arguments: list[str]) -> None:

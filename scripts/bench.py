@@ -72,7 +72,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measure, write and print; returns the exit status of the workers."""
     given = options(Options, arguments, __doc__ or "")
     if given.measured is not None:
-        return _report(earlier(given.measured), Path(given.out))
+        return _report(earlier(given.measured, SCHEMA, ("times", "memory", "shaped")), Path(given.out))
     check_reference()
     shaped, rates = _possible(given.rates)
     times: list[dict[str, Any]] = []

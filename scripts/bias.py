@@ -17,7 +17,7 @@ from rich.console import Console
 
 from decent_core import topology
 from decent_core.methods import METHODS
-from decent_core.record import read, write_atomically
+from decent_core.record import git_state, read, versions, write_atomically
 from decent_core.topology import Topology, analysis
 from scripts import reproduce
 from scripts.command.cli import options, run_main
@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> int:
     table = pandas.DataFrame(bias_rows(draw(config.task, WORKERS)))
     ratios = pandas.DataFrame(ratio_rows(draw(config.task, config.world_size), config.world_size))
     write_atomically(results / "regression_bias.csv", table.to_csv(index=False, lineterminator="\n"))
-    text = _markdown(table, ratios, config.world_size)
+    text = _markdown(table, ratios, config.world_size, _origin())
     write_atomically(results / "regression_bias.md", text)
     console.print(text, markup=False, highlight=False, soft_wrap=True)
     written = "regression_distance.png, regression_bias.csv, regression_bias.md"
@@ -151,7 +151,14 @@ def _curve(path: Path) -> Curve:
     return [point["step"] for point in points], distances
 
 
-def _markdown(table: pandas.DataFrame, ratios: pandas.DataFrame, world_size: int) -> str:
+def _origin() -> str:
+    """What computes the tables."""
+    commit, dirty = git_state()
+    changed = " with uncommitted changes" if dirty else ""
+    return f"Computed with commit {(commit or 'unknown')[:10]}{changed}, torch {versions().get('torch', '?')}."
+
+
+def _markdown(table: pandas.DataFrame, ratios: pandas.DataFrame, world_size: int, origin: str) -> str:
     """Both tables with what a reader must know."""
     settled = table[np.isfinite(table["measured"]) & (table["fixed_point"] > 0)]
     off = (settled["measured"] / settled["fixed_point"] - 1).abs().max()
@@ -178,6 +185,8 @@ def _markdown(table: pandas.DataFrame, ratios: pandas.DataFrame, world_size: int
         f"**Squared bias over DSGD's, ring of {world_size}, β = 0.9: momentum drives DmSGD's to 1/(1−β)² = 100 times**",
         "",
         *_table(ratios.map("{:.4g}".format)),
+        "",
+        f"- {origin}",
     ]
     return "\n".join(lines) + "\n"
 

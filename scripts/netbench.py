@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measure, predict, write and print; returns the exit status of the workers."""
     given = options(Options, arguments, __doc__ or "")
     if given.measured is not None:
-        report(earlier(given.measured), Path(given.out))
+        report(earlier(given.measured, SCHEMA, ("measurements",)), Path(given.out))
         return 0
     check_possible()
     check_reference()

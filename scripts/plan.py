@@ -9,6 +9,7 @@ records of runs that are alike, or published; where nobody has measured, none is
 scripts.train gets under torchrun; make submit submits the file to a cluster.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -45,6 +46,10 @@ class Options:
     step_ms: float | None = None
     device: str | None = None  # part of a device's name: only step times on it
     records: str = "results/records"  # finished runs, for their step times; those under `runs` count too
+
+    def __post_init__(self) -> None:
+        if self.step_ms is not None and not 0 < self.step_ms < math.inf:
+            raise ValueError(f"step_ms={self.step_ms}: must be above 0, and finite")
 
 
 @dataclass(frozen=True)

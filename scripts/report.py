@@ -63,7 +63,10 @@ def publish(records: Sequence[Record], tables: Path, figures: Path) -> list[Repo
 
 def update_readme(path: Path, reports: Sequence[Report], figures: Path) -> None:
     """Put picture and table of each report between its markers, where the text has them."""
-    before = text = path.read_text()
+    try:
+        before = text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"readme={path}: cannot be read ({error}); readme=null leaves it out") from None
     for report in reports:
         begin, end = f"<!-- results:{report.name} -->", f"<!-- /results:{report.name} -->"
         image = os.path.relpath(figures / f"{report.name}.png", path.parent)

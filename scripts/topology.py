@@ -8,9 +8,11 @@
 `out` is the picture, by default a file in results/local/topology/.
 """
 
+import math
 import re
 from dataclasses import field, make_dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.console import Console
@@ -18,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from decent_core import topology as topologies
+from decent_core.record import write_atomically
 from decent_core.topology import Topology, analysis
 from decent_core.topology.words import counted, describe_round
 from scripts.command.cli import options, run_main
@@ -45,7 +48,10 @@ def main(arguments: list[str]) -> None:
         return
     from scripts.reporting.topology_picture import draw  # matplotlib takes a second, and not every call draws
 
-    draw(topology, picture)
+    with TemporaryDirectory() as folder:
+        drawn = Path(folder) / "topology.png"
+        draw(topology, drawn)
+        write_atomically(picture, drawn.read_bytes())
     console.print(f"picture: {picture}", soft_wrap=True)
 
 
@@ -83,10 +89,14 @@ def _vector_bytes(parameters: float | str | None, bytes_: float | str | None) ->
 
 
 def parse_number(key: str, value: float | str) -> float:
+    """A size that may end in K, M or G; raises ValueError if it is none."""
     match = re.fullmatch(r"(\d+\.?\d*(?:e\d+)?)([KMG]?)", str(value), flags=re.IGNORECASE)
     if match is None:
         raise ValueError(f"{key}={value}: must be a number such as 124000000 or 124M")
-    return float(match[1]) * UNITS[match[2].upper()]
+    number = float(match[1]) * UNITS[match[2].upper()]
+    if not 0 < number < math.inf:
+        raise ValueError(f"{key}={value}: must be above 0, and finite")
+    return number
 
 
 def _heading(topology: Topology) -> str:

@@ -18,6 +18,7 @@ from decent_core.engine.distributed import DistributedWorld
 from decent_core.engine.engine import Engine
 from decent_core.methods import METHODS
 from decent_core.settings import DistributedSettings
+from scripts import bench
 from scripts.bench import GOSSIP, Options
 from scripts.benches.cells import REFERENCE_NAMES, SETTINGS
 from scripts.benches.report import table
@@ -203,3 +204,32 @@ def test_table_takes_the_link_for_the_bound_where_it_is_slower():
 def test_impossible_settings_are_refused(settings, says):
     with pytest.raises(ValueError, match=says):
         Options(**settings)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "cannot be read"),
+        ("{", "cannot be read"),
+        ("[]", "does not hold"),
+        ("{}", "does not hold"),
+        ('{"schema": 1, "options": {}}', "does not hold"),
+        (
+            (ROOT / "results" / "figures" / "netbench.json").read_text(),
+            "does not hold this bench's times, memory, shaped",
+        ),
+    ],
+    ids=("missing", "broken", "list", "empty", "half", "the other bench's"),
+)
+def test_what_is_not_this_benchs_file_is_refused(content, says, tmp_path):
+    path = tmp_path / "given.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ValueError, match=f"^measured={path}: {says}.*same bench has written"):
+        bench.main([f"measured={path}", f"out={tmp_path}/b.json"])
+
+
+def test_the_committed_table_is_made_again_from_the_committed_measurements(tmp_path):
+    committed = ROOT / "results" / "figures" / "bench.json"
+    assert bench.main([f"measured={committed}", f"out={tmp_path}/b.json"]) == 0
+    assert (tmp_path / "b.md").read_text() == committed.with_suffix(".md").read_text()

@@ -1,4 +1,6 @@
+import errno
 import importlib
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -7,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from decent_core import topology
+from decent_core.record import WrongPath, write, write_atomically
 from scripts.command.cli import options, run_main
+from tests.records import make_record
 
 ROOT = Path(__file__).parent.parent
 
@@ -50,6 +54,105 @@ def test_run_main_keeps_the_traceback_of_a_bug():
         run_main(bug)
     with pytest.raises(ZeroDivisionError):
         run_main(lambda arguments: 1 // 0)
+
+
+@pytest.fixture
+def places(tmp_path):
+    """Paths at which no file can be written, by what is wrong with them."""
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "folder").mkdir()
+    return {
+        "Not a directory": tmp_path / "file" / "out.json",
+        "a folder or a device is there": tmp_path / "folder",
+        "No such file or directory": Path("/proc/nothing/out.json"),
+        "File name too long": tmp_path / ("n" * 300),
+    }
+
+
+def test_run_main_names_a_path_that_cannot_be_written(places, capsys, tmp_path):
+    places |= {" Not a directory": tmp_path / "file" / "deep" / "out.json", " a folder or a device is there": Path("/")}
+    for problem, path in places.items():
+        assert status_of(lambda arguments, path=path: write_atomically(path, "new")) == 2
+        assert capsys.readouterr().err == f"{path}: cannot be written ({problem.strip()})\n"
+    assert (tmp_path / "file").read_text() == "kept"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder"]
+
+
+def test_a_device_is_not_replaced_by_a_file():
+    with pytest.raises(WrongPath, match="device"):
+        write_atomically(Path(os.devnull), "new")
+    assert not Path(os.devnull).is_file()
+
+
+def test_a_wrong_path_stays_a_failed_write_for_who_goes_on_without(places):
+    for path in places.values():
+        with pytest.raises(OSError, match="cannot be written"):
+            write_atomically(path, "new")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_failing_disk_is_no_mistake_and_leaves_nothing_behind(tmp_path, monkeypatch, number):
+    def failing(descriptor):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", failing)
+    (tmp_path / "file").write_text("old")
+    with pytest.raises(OSError) as caught:  # noqa: PT011
+        run_main(lambda arguments: write_atomically(tmp_path / "file", "new"))
+    assert (caught.value.errno, isinstance(caught.value, ValueError)) == (number, False)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["report", "tables={file}/x", "figures={tmp}/f"],
+        ["report", "tables={tmp}/t", "figures={file}"],
+        ["report", "tables={tmp}/t", "figures={tmp}/f", "readme={tmp}/missing.md"],
+        ["report", "tables={tmp}/t", "figures={tmp}/f", "readme={tmp}"],
+        ["report", "tables={tmp}/t", "figures={tmp}/f", "readme=null", "html={tmp}"],
+        ["topology", "name=ring", "world_size=4", "out={file}/b.png"],
+        ["plan", "item=p/gpt2/dadam_aer", "records=none", "runs={tmp}/runs", "out={file}/jobs.txt"],
+        ["dashboard", "entity=team", "out={file}/d.json"],
+    ],
+    ids=lambda arguments: " ".join(text.partition("=")[0] for text in arguments),
+)
+def test_scripts_answer_a_wrong_output_path_with_one_message(arguments, tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_text("kept")
+    write(make_record(), tmp_path / "records" / "record.json")
+    name, *given = [text.format(file=tmp_path / "file", tmp=tmp_path) for text in arguments]
+    given += [f"records={tmp_path}/records"] if name == "report" else []
+    if name == "dashboard":
+        pytest.importorskip("wandb_workspaces")
+    monkeypatch.setattr(sys, "argv", ["program", *given])
+    assert status_of(importlib.import_module(f"scripts.{name}").main) == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert str(tmp_path) in message
+    assert "cannot be" in message
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+MACHINE = "link_gbps=10 latency_us=5 nodes=2 local_size=2"
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("plan item=p-gpt2 step_ms=-5", "step_ms=-5.0: must be above 0"),
+        ("plan item=p-gpt2 step_ms=0", "step_ms=0.0: must be above 0"),
+        ("plan item=p-gpt2 step_ms=.inf", "step_ms=inf: must be above 0, and finite"),
+        (f"advise compute_ms=1 parameters=0 {MACHINE}", "parameters=0.0: must be above 0"),
+        (f"advise compute_ms=1 parameters=0M {MACHINE}", "parameters=0M: must be above 0"),
+        (f"advise compute_ms=.inf parameters=1M {MACHINE}", "compute_ms=inf: must be finite"),
+        (f"advise compute_ms=1 update_ms=.inf parameters=1M {MACHINE}", "update_ms=inf: must be finite"),
+        ("topology name=ring world_size=4 bytes=0", "bytes=0.0: must be above 0"),
+    ],
+)
+def test_scripts_refuse_numbers_out_of_range(command, says):
+    name, *given = command.split()
+    with pytest.raises(ValueError, match=f"^{says}"):
+        importlib.import_module(f"scripts.{name}").main(given)
 
 
 def test_run_main_ends_an_interrupt_with_130():

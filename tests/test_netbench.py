@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts import netbench
 from scripts.benches.net_report import CELLS
 from scripts.netbench import Options
 from scripts.network.namespaces import megabits
@@ -57,3 +58,18 @@ def test_impossible_settings_are_refused(settings, says):
 
 def test_rates_are_read_as_tc_reads_them():
     assert [megabits(rate) for rate in ("500kbit", "50mbit", "1.5gbit")] == [0.5, 50, 1500]
+
+
+@pytest.mark.parametrize("content", ["{", "{}", (ROOT / "results" / "figures" / "bench.json").read_text()],
+                         ids=("broken", "empty", "the other bench's"))  # fmt: skip
+def test_what_is_not_this_benchs_file_is_refused(content, tmp_path):
+    path = tmp_path / "given.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=f"^measured={path}: .*same bench has written"):
+        netbench.main([f"measured={path}", f"out={tmp_path}/n.png"])
+
+
+def test_the_committed_table_is_made_again_from_the_committed_measurements(tmp_path):
+    committed = ROOT / "results" / "figures" / "netbench.json"
+    assert netbench.main([f"measured={committed}", f"out={tmp_path}/n.png"]) == 0
+    assert (tmp_path / "n.md").read_text() == committed.with_suffix(".md").read_text()

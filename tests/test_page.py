@@ -107,3 +107,14 @@ def test_page_depends_on_the_records_alone(page, tmp_path):
     records.append(make_record("dadam_aer", status="diverged", metrics={}))
     write_page(tmp_path / "again.html", publish(records, tmp_path, tmp_path), tmp_path)
     assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
+
+
+def test_page_shows_runs_of_no_item_and_of_an_item_that_is_gone(tmp_path):
+    records = [make_record(), make_record(experiment=None, loss=6.5), make_record(experiment="gone/row", loss=7.5)]
+    reports = publish(records, tmp_path, tmp_path)
+    write_page(tmp_path / "report.html", reports, tmp_path)
+    tags, text = parsed(tmp_path / "report.html")
+    others = text[text.rindex("Other runs") :]
+    assert "other" in tags.anchors
+    for shown in ("6.5000", "7.5000", "gone, here at scale tiny"):
+        assert shown in others

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import matplotlib.image
 import numpy as np
+import pandas
 import pytest
 from rich.console import Console
 
@@ -137,6 +138,42 @@ def test_readme_changes_between_its_markers_only_and_once(tmp_path):
     assert reports[0].markdown() in text
     update_readme(readme, reports, tmp_path / "f")
     assert readme.read_text() == text
+
+
+def plain(task="imagenet", **changes):
+    """A run that is no row of an item."""
+    return make_record(experiment=None, task=task, **changes)
+
+
+def test_no_two_reports_share_their_files(tmp_path):
+    records = [
+        plain(loss=1.0), plain("gpt2", loss=2.0),
+        make_record(experiment="imagenet/a", task="imagenet", loss=3.0),
+        make_record(experiment="gpt2/a", loss=4.0),
+        make_record(experiment="mine/a", loss=5.0), make_record(experiment="mine/b", task="imagenet", loss=6.0),
+    ]  # fmt: skip
+    reports = publish(records, tmp_path, tmp_path)
+    losses = {path.stem: set(pandas.read_csv(path)["val_loss"]) for path in tmp_path.glob("*.csv")}
+    assert losses == {
+        "other-imagenet-tiny": {1.0}, "other-gpt2-tiny": {2.0}, "imagenet-tiny": {3.0}, "gpt2-tiny": {4.0},
+        "mine-gpt2-tiny": {5.0}, "mine-imagenet-tiny": {6.0},
+    }  # fmt: skip
+    assert {made.name for made in reports} == losses.keys()
+    assert next(made for made in reports if made.item == "gpt2").title.startswith("gpt2, here")
+
+
+def test_reports_of_one_name_are_refused(tmp_path):
+    records = [make_record(experiment="a/b/x"), make_record(experiment="a-b/x")]
+    with pytest.raises(ValueError, match="a-b, a/b: both reports would be named a-b-tiny"):
+        publish(records, tmp_path, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_readme_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    for path in (tmp_path / "missing.md", tmp_path, tmp_path / "binary"):
+        with pytest.raises(ValueError, match=f"^readme={path}: cannot be read"):
+            update_readme(path, [], tmp_path)
 
 
 def test_report_without_records_says_what_writes_them(tmp_path):

@@ -57,3 +57,5 @@ def test_script_writes_picture_and_table(tmp_path):
     assert (tmp_path / "scaling.png").stat().st_size > 10_000
     assert (tmp_path / "scaling.md").read_text() in done.stdout
     assert done.stdout.count("All-Reduce") == 9
+    committed = ROOT / "results" / "figures" / "runtime_scaling.md"
+    assert (tmp_path / "scaling.md").read_text() == committed.read_text(), "make figure-runtime writes it again"

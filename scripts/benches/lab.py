@@ -3,6 +3,7 @@
 import importlib.metadata
 import importlib.util
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from decent_core.record import git_state, versions
 
 PATHS = ("out", "measured")
+WANTED = "give the .json that an earlier call of the same bench has written"
 
 
 def check_reference() -> None:
@@ -28,8 +30,12 @@ def origin(schema: int, given: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def earlier(path: str) -> dict[str, Any]:
-    """What a bench has written before; raises ValueError if there is no such file."""
-    if not Path(path).is_file():
-        raise ValueError(f"measured={path}: no such file; it is the .json that an earlier call has written")
-    return json.loads(Path(path).read_text())
+def earlier(path: str, schema: int, holds: Sequence[str]) -> dict[str, Any]:
+    """What this bench, whose measurements have these keys, has written before; ValueError if the file is none of it."""
+    try:
+        record = json.loads(Path(path).read_text())
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"measured={path}: cannot be read ({error}); {WANTED}") from None
+    if not isinstance(record, dict) or record.get("schema") != schema or not {*holds, "options"} <= record.keys():
+        raise ValueError(f"measured={path}: does not hold this bench's {', '.join(holds)}; {WANTED}")
+    return record

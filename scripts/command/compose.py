@@ -22,6 +22,7 @@ from scripts.command.validation import no_such
 CONF = Path(__file__).resolve().parents[2] / "conf"
 #: what a user chooses by name; `recipe`, the values of a task at a scale, follows from two of them
 GROUPS = ("task", "optimizer", "schedule", "method", "topology", "engine", "scale", "batch", "experiment", "logger")
+OPEN = "???"  # OmegaConf's mark of a value that must be given
 EXPERIMENT = "experiment@_global_"  # Hydra's key: an experiment sets values anywhere
 
 
@@ -33,8 +34,11 @@ class MissingValue(ValueError):
     """The choices leave a value open, such as a rate that could not be established for a published row."""
 
 
-def compose(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, str | None]]:
-    """The composed values, and the name chosen in each group; raises ValueError that names a wrong key or choice."""
+def compose(overrides: Sequence[str], complete: bool = True) -> tuple[dict[str, Any], dict[str, str | None]]:
+    """The composed values, and the name chosen in each group; raises ValueError that names a wrong key or choice.
+
+    With `complete` none of the values may be open; otherwise an open one is OPEN.
+    """
     _store_registries()
     parsed = _parse(overrides)
     groups = [override for override in parsed if override.key_or_group in GROUPS]
@@ -49,7 +53,7 @@ def compose(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, str | N
         _check_key(override.key_or_group, values)
         if override not in groups:
             OmegaConf.update(values, override.key_or_group, override.value(), merge=False)
-    if missing := sorted(OmegaConf.missing_keys(values)):
+    if complete and (missing := sorted(OmegaConf.missing_keys(values))):
         raise MissingValue(f"{missing[0]}: no value is set for this choice; give {missing[0]}=VALUE")
     return {str(key): value for key, value in _plain(values).items() if key not in ("scale", "batch")}, names
 
@@ -68,7 +72,7 @@ def _store_registries() -> None:
     store = ConfigStore.instance()
     for name, method in METHODS.items():
         options = {field.name: field.default for field in fields(method) if field.init}
-        given = {key: "???" if default is MISSING else default for key, default in options.items()}
+        given = {key: OPEN if default is MISSING else default for key, default in options.items()}
         store.store(group="method", name=name, node={"name": name, **given})
     for name in topology.names():
         store.store(group="topology", name=name, node={"name": name, **topology.options(name)})

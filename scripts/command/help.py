@@ -3,34 +3,49 @@
 import json
 import textwrap
 from collections.abc import Sequence
+from dataclasses import fields
 
 from omegaconf import OmegaConf
 
-from scripts.command.compose import GROUPS, choices, compose
+from decent_core.optim import SCHEDULES
+from scripts.command.compose import GROUPS, OPEN, choices, compose
 from scripts.command.config import load
+
+ENDING = """--help with choices shows the keys that there are with them: --help method=slowmo optimizer=accum_adamw
+--print-config shows the composed configuration of a run."""
+SHOWS = ("--help", "-h", "--print-config")
 
 
 def wanted_help(arguments: Sequence[str], usage: str | None) -> bool:
-    """Whether the user only wanted to see something; it has been printed then."""
+    """Whether the user only wanted to see something; it has been printed then.
+
+    Raises ValueError if a given choice or key is wrong.
+    """
+    given = [text for text in arguments if text not in SHOWS]
     if "--help" in arguments or "-h" in arguments:
-        print(f"{(usage or '').strip()}\n\n{_describe()}\n\n--print-config shows the composed configuration of a run.")
+        print(f"{(usage or '').strip()}\n\n{_describe(given)}\n\n{ENDING}")
         return True
     if "--print-config" in arguments:
-        config = load([text for text in arguments if text != "--print-config"])
-        print(OmegaConf.to_yaml(OmegaConf.create(config.as_dict())), end="")
+        print(OmegaConf.to_yaml(OmegaConf.create(load(given).as_dict())), end="")
         return True
     return False
 
 
-def _describe() -> str:
-    """The groups with their choices, and the keys of the default choices with their values."""
-    values, names = compose([])
-    lines = ["Choices (GROUP=NAME; the default is marked *):"]
+def _describe(given: Sequence[str]) -> str:
+    """The groups with their choices, and the keys that there are with the given ones, with their values."""
+    values, names = compose(given, complete=False)
+    own = {key.name for key in fields(SCHEDULES[values["schedule"]["name"]])}  # a recipe may have others, for another
+    values["schedule"] = {key: value for key, value in values["schedule"].items() if key in own}
+    lines = ["Choices (GROUP=NAME; what is chosen is marked *):"]
     for group in GROUPS:
         marked = [f"{name}*" if name == names[group] else name for name in choices(group)]
         lines.append(textwrap.fill(" ".join(marked), 118, initial_indent=f"  {group:<11}", subsequent_indent=" " * 13))
-    lines += ["", "Keys (KEY=VALUE) and their values with the default choices:"]
+    lines += ["", "Keys (KEY=VALUE) and their values with these choices; others have other keys:"]
     for key, value in values.items():
         entries = {f"{key}.{name}": entry for name, entry in value.items()} if isinstance(value, dict) else {key: value}
-        lines += [f"  {name}={json.dumps(entry)}" for name, entry in entries.items() if not name.endswith(".name")]
+        lines += [f"  {name}={_shown(entry)}" for name, entry in entries.items() if not name.endswith(".name")]
     return "\n".join(lines)
+
+
+def _shown(entry: object) -> str:
+    return "(must be given)" if entry == OPEN else json.dumps(entry)

@@ -44,7 +44,8 @@ def write_page(path: Path, reports: Sequence[Report], figures: Path) -> None:
     """Write the page for these reports, whose curves lie in `figures`; studies and measurements are the committed."""
     items = all_items()
     sections = [_item(item, [report for report in reports if report.item == item.name], figures) for item in items]
-    others = [report for report in reports if not report.item]
+    names = [item.name for item in items]
+    others = [report for report in reports if report.item not in names]  # of no item, or of one that was renamed
     if others:
         sections.append(_reports(Section("other", "Other runs"), others, figures))
     environment = Environment(

@@ -1,5 +1,6 @@
 """Tables from compared records, one an item and scale: cells, Markdown, data frame."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -26,11 +27,8 @@ class Report:
     rows: list[Row]
     base: Row | None  # the row that differences are taken to
     published: Sequence[Published]
-    not_run: Sequence[str] = ()  # the item's experiments without a record at this scale
-
-    @property
-    def name(self) -> str:
-        return f"{self.item.replace('/', '-') or self.task}-{self.scale}"
+    not_run: Sequence[str]  # the item's experiments without a record at this scale
+    name: str  # of its files; no other report has it
 
     @property
     def metric(self) -> str:
@@ -46,7 +44,7 @@ class Report:
             (f"{config[0]['trainer']['steps']} steps", [c["trainer"]["steps"] for c in config]),
         ]
         shared = [text for text, values in sizes if values[0] is not None and all(v == values[0] for v in values)]
-        return f"{TITLES.get(self.item, self.task)}, here at scale {self.scale}: {', '.join(shared)}"
+        return f"{TITLES.get(self.item, self.item or self.task)}, here at scale {self.scale}: {', '.join(shared)}"
 
     def further_metrics(self) -> list[str]:
         """Metrics beside the primary one for which the item's rows have published values, such as BLEU."""
@@ -189,11 +187,28 @@ class Report:
 def make_reports(rows: Sequence[Row], published: Sequence[Published]) -> list[Report]:
     """A report for each item, or else task, and scale among rows in the order of `compare`."""
     groups = groupby(rows, key=lambda row: (row.item, row.first.task, row.first.scale))
-    found = [(key, list(group)) for key, group in groups]
+    found = {key: list(group) for key, group in groups}
+    names = _names(list(found))
     return [
-        Report(item, task, scale, rows, compare.baseline(rows), published, _without(rows, rows_of(item)))
-        for (item, task, scale), rows in found
+        Report(item, task, scale, own, compare.baseline(own), published, _without(own, rows_of(item)), name)
+        for name, ((item, task, scale), own) in zip(names, found.items(), strict=True)
     ]
+
+
+def _names(keys: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Names of files for (item, task, scale): by item, or `other-<task>`; an item of several tasks names these too.
+
+    Raises ValueError where two reports would write the same files.
+    """
+    spread = {pair for pair, count in Counter((item, scale) for item, _, scale in keys).items() if count > 1}
+    found: dict[str, str] = {}
+    for item, task, scale in keys:
+        own = item.replace("/", "-") + (f"-{task}" if (item, scale) in spread else "") if item else f"other-{task}"
+        name, what = f"{own}-{scale}", item or f"task={task}"
+        if name in found:
+            raise ValueError(f"{found[name]}, {what}: both reports would be named {name}; report them one by one")
+        found[name] = what
+    return list(found)
 
 
 def _without(rows: Sequence[Row], experiments: Sequence[str]) -> list[str]:
