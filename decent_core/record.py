@@ -9,8 +9,8 @@ import os
 import platform
 import subprocess
 import types
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -112,7 +112,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     Raises WrongPath, which names the path, where no file can be; an OSError of the disk, if it is full, stays as it is.
     """
     partial = path.parent / f".{path.name}.{os.getpid()}.partial"
-    try:
+    with naming(path), _removing(partial):
         if path.exists() and not path.is_file():
             raise IsADirectoryError(errno.EISDIR, "a folder or a device is there")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,12 +121,31 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(partial, path)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder with those above it, unless it is there; raises as `write_atomically`."""
+    with naming(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Inside, an error of the system that says that a path is wrong becomes a WrongPath that names this one."""
+    try:
+        yield
     except OSError as error:
         if error.errno not in WRONG_PATH:
             raise
         # of a folder that is to be made where a file lies, mkdir says "File exists"
         problem = os.strerror(errno.ENOTDIR) if error.errno == errno.EEXIST else error.strerror
         raise WrongPath(f"{path}: cannot be written ({problem})") from None
+
+
+@contextmanager
+def _removing(partial: Path) -> Iterator[None]:
+    try:
+        yield
     finally:
         with suppress(OSError):
             partial.unlink()

@@ -52,6 +52,8 @@ class Options:
             raise ValueError(f"nodes={self.nodes}: must be at least 2 and divide workers={self.workers}")
         if wrong := [rate for rate in self.rates if not RATE.fullmatch(rate)]:
             raise ValueError(f"rates: {wrong[0]} is no rate such as 100mbit or 1gbit")
+        if not self.out.endswith(".png"):
+            raise ValueError(f"out={self.out}: must end in .png")
         for key in ("buckets", "bucket_kib", "steps", "repeats"):
             if getattr(self, key) < 1:
                 raise ValueError(f"{key}={getattr(self, key)}: must be at least 1")

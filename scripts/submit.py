@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from decent_core.compare import item_of
-from decent_core.record import write_atomically
+from decent_core.record import make_folder, write_atomically
 from scripts.command.cli import ROOT, options, run_main
 from scripts.command.config import load
 from scripts.plan import plan
@@ -89,7 +89,7 @@ class Submission:
     def submit(self) -> None:
         """Write the jobs file, and give all commands to Slurm."""
         write_atomically(self.jobs, self.content)
-        self.logs.mkdir(parents=True, exist_ok=True)
+        make_folder(self.logs)
         ids = [_sbatch(command) for command in self.arrays]
         before, after = self._compose_collect()
         collect = _sbatch([*before, f"--dependency=afterany:{':'.join(ids)}", *after])

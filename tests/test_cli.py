@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from decent_core import topology
-from decent_core.record import WrongPath, write, write_atomically
+from decent_core.record import WrongPath, make_folder, write, write_atomically
 from scripts.command.cli import options, run_main
 from tests.records import make_record
 
@@ -78,10 +78,11 @@ def test_run_main_names_a_path_that_cannot_be_written(places, capsys, tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder"]
 
 
-def test_a_device_is_not_replaced_by_a_file():
-    with pytest.raises(WrongPath, match="device"):
-        write_atomically(Path(os.devnull), "new")
-    assert not Path(os.devnull).is_file()
+def test_what_is_no_file_is_not_replaced_by_one(tmp_path):
+    os.mkfifo(tmp_path / "pipe")  # as /dev/stdout may be one
+    with pytest.raises(WrongPath, match="a folder or a device is there"):
+        write_atomically(tmp_path / "pipe", "new")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_a_wrong_path_stays_a_failed_write_for_who_goes_on_without(places):
@@ -215,3 +216,8 @@ def test_every_script_explains_itself(name, capsys):
         status = stopped.code
     assert not status
     assert f"-m scripts.{name}" in capsys.readouterr().out
+
+
+def test_a_folder_that_cannot_be_made_is_named_too(places, capsys):
+    assert status_of(lambda arguments: make_folder(places["Not a directory"])) == 2
+    assert capsys.readouterr().err == f"{places['Not a directory']}: cannot be written (Not a directory)\n"

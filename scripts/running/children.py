@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from decent_core.record import MetricsLog, read
+from decent_core.record import MetricsLog, make_folder, read
 from scripts.running.children_display import Display
 from scripts.running.processes import stop_all, stop_signals_interrupt
 
@@ -66,7 +66,7 @@ class Child:
         The child inherits the lock on its folder, which so lasts as long as the child, whatever becomes of us. It is in
         a session of its own: Ctrl-C reaches us alone, and we ask it to stop.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         with open(self.folder / ".reproduce.lock", "w") as lock, open(self.log, "a") as log:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
