@@ -32,6 +32,7 @@ def both():
 def assert_alike(ours, dalis):
     """The same labels and crops: no pixel more than one of 255 levels apart, and levels not shifted."""
     assert torch.equal(ours["labels"], dalis["labels"])
+    assert dalis["images"].stride() == ours["images"].stride()
     difference = dalis["images"].int() - ours["images"].int()
     assert difference.abs().max() <= 1
     assert difference.float().mean().abs() < 0.25

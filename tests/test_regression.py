@@ -108,7 +108,7 @@ def test_bias_table_measures_what_the_formula_says(monkeypatch):
             assert row["measured"] == pytest.approx(row["fixed_point"], rel=1e-4)
         assert row["fixed_point"] < row["bound"]
     text = bias._markdown(
-        bias.pandas.DataFrame(rows), bias.pandas.DataFrame(bias.ratio_rows(draw(settings(), 8), 8)), 8
+        bias.pandas.DataFrame(rows), bias.pandas.DataFrame(bias.ratio_rows(draw(settings(), 8), 8)), 8, "made here"
     )
     assert "diverges" in text
     assert "| torus | 0.6000 | 0.001 |" in text
