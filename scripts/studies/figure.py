@@ -31,7 +31,7 @@ def _by_method(table: Table) -> Any:
     figure, axes = new_figure(len(panels), 1, (7.7, 1.4 * len(panels) + 0.3 * rows))
     for axis, (title, lines) in zip(axes.flat, panels.items(), strict=True):
         label(axis, title, f"final {metric_label(table.metric)} (better to the right)", "")
-        axis.set_yticks(range(len(lines)), [line.label for line in lines])
+        axis.set_yticks(range(len(lines)), [line.label if line.best else f"{line.label} (not run)" for line in lines])
         axis.set_ylim(len(lines) - 0.5, -0.5)
         for height, line in enumerate(lines):
             colour = _look(0, line.label == table.study.baseline)["color"]
