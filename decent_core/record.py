@@ -172,7 +172,7 @@ def read(path: Path) -> Record:
         raise ValueError(f"{path}: unknown field {strange[0]!r}")
     for field in fields(Record):
         if field.name not in content:
-            if field.name == "lower_is_better":
+            if field.default is None:  # it came after records had been kept
                 continue
             raise ValueError(f"{path}: field {field.name!r} is missing")
         if not _fits(content[field.name], hints[field.name]):

@@ -23,6 +23,7 @@ from scripts import reproduce
 from scripts.command.cli import options, run_main
 from scripts.command.config import load
 from scripts.reporting.bias_figure import Curve, draw_distances
+from scripts.reporting.notes import commit_name
 from scripts.running.children import run_children
 from tasks.regression.problem import Problem, coefficients, draw
 from tasks.regression.rows import RowWorkers
@@ -153,9 +154,7 @@ def _curve(path: Path) -> Curve:
 
 def _origin() -> str:
     """What computes the tables."""
-    commit, dirty = git_state()
-    changed = " with uncommitted changes" if dirty else ""
-    return f"Computed with commit {(commit or 'unknown')[:10]}{changed}, torch {versions().get('torch', '?')}."
+    return f"Computed with commit {commit_name(*git_state())}, torch {versions().get('torch', '?')}."
 
 
 def _markdown(table: pandas.DataFrame, ratios: pandas.DataFrame, world_size: int, origin: str) -> str:

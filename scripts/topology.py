@@ -12,7 +12,6 @@ import math
 import re
 from dataclasses import field, make_dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.console import Console
@@ -20,7 +19,6 @@ from rich.table import Table
 from rich.text import Text
 
 from decent_core import topology as topologies
-from decent_core.record import write_atomically
 from decent_core.topology import Topology, analysis
 from decent_core.topology.words import counted, describe_round
 from scripts.command.cli import options, run_main
@@ -48,10 +46,7 @@ def main(arguments: list[str]) -> None:
         return
     from scripts.reporting.topology_picture import draw  # matplotlib takes a second, and not every call draws
 
-    with TemporaryDirectory() as folder:
-        drawn = Path(folder) / "topology.png"
-        draw(topology, drawn)
-        write_atomically(picture, drawn.read_bytes())
+    draw(topology, picture)
     console.print(f"picture: {picture}", soft_wrap=True)
 
 

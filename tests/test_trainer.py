@@ -4,7 +4,6 @@ import dataclasses
 import math
 import os
 import signal
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,7 +53,7 @@ def test_losses_that_are_lost_at_the_end_are_no_result_however_patient_the_run(t
 def test_model_that_the_last_update_has_spoilt_is_no_result(tmp_path):
     trainer, _, _ = trainer_on(tmp_path, steps=3)
     trainer.engine.replicas.update = lambda index, clip_norm: trainer.engine.x.fill_(math.nan)
-    trainer.settings = replace(trainer.settings, steps=1)
+    trainer.settings = dataclasses.replace(trainer.settings, steps=1)
     outcome = trainer.run()
     assert (outcome.status, outcome.metrics) == ("diverged", {})
     assert "val_loss is not finite" in outcome.message

@@ -1,16 +1,11 @@
 """Draws the distance to the optimum against the iteration, a line a method, each named at its end."""
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 
-from decent_core.record import write_atomically
+from scripts.reporting.plots import plt, save
 
 Curve = tuple[list[int], list[float]]  # steps, squared distances
 
@@ -38,10 +33,7 @@ def draw_distances(curves: Mapping[str, Curve], path: Path, title: str) -> None:
     axis.grid(alpha=0.25, lw=0.6)
     axis.spines[["top", "right"]].set_visible(False)
     _name(axis, ends, last)
-    image = io.BytesIO()
-    figure.savefig(image, format="png", dpi=150, metadata={"Software": None})
-    plt.close(figure)
-    write_atomically(path, image.getvalue())
+    save(figure, path)
 
 
 def _name(axis: plt.Axes, ends: Mapping[str, tuple[tuple[float, float], str]], last: float) -> None:

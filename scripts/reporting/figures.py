@@ -1,19 +1,14 @@
 """Curves of training runs as PNG, from records."""
 
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 
 from decent_core.compare import Row
-from decent_core.record import write_atomically
+from scripts.reporting.plots import plt, save
 
 # Okabe and Ito's palette: distinct for colour-blind readers; yellow is left out, it vanishes on white
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -50,12 +45,7 @@ def draw_curves(rows: Sequence[Row], path: Path, title: str, metric_label: str) 
     figure.suptitle(title, fontsize=11)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, handlelength=3.5)
-    image = io.BytesIO()
-    # without the name of the software in it, the file depends on the records alone
-    figure.savefig(image, format="png", dpi=150, metadata={"Software": None})
-    plt.close(figure)
-    write_atomically(path, image.getvalue())
-    return path
+    return save(figure, path)
 
 
 def _curve(row: Row, axis: str) -> tuple[np.ndarray, np.ndarray]:

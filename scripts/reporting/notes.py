@@ -87,11 +87,16 @@ def _about_task(rows: Sequence[Row]) -> list[str]:
     return list(said)
 
 
+def commit_name(commit: str | None, dirty: bool | None) -> str:
+    """A commit as notes name it, with what a reader must know of the tree."""
+    return f"{(commit or 'unknown')[:10]}{' with uncommitted changes' if dirty else ''}"
+
+
 def origins(records: Sequence[Record]) -> list[str]:
     """Where the runs were made, once each."""
     found = {
-        f"{(record.git_commit or 'unknown')[:10]}{' with uncommitted changes' if record.git_dirty else ''}, "
-        f"{record.device}, torch {record.versions.get('torch', '?')}"
+        f"{commit_name(record.git_commit, record.git_dirty)}, {record.device}, "
+        f"torch {record.versions.get('torch', '?')}"
         for record in records
     }
     return [f"Run with commit {origin}." for origin in sorted(found)]

@@ -1,13 +1,16 @@
-"""The look of the pictures of the runtime model, and how they are written."""
+"""How pictures are written, and the look of those of the runtime model."""
 
 import io
 from pathlib import Path
 from typing import Any
 
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
 import numpy as np
 
 from decent_core.record import write_atomically
-from scripts.reporting.figures import plt
 
 GREY = "#555555"
 
@@ -29,12 +32,12 @@ def label(panel: Any, title: str, x: str, y: str) -> None:
     panel.set_ylabel(y)
 
 
-def save(figure: Any, path: Path) -> Path:
+def save(figure: Any, path: Path, dpi: int = 150) -> Path:
     """Write the figure as PNG; ValueError if the path says something else. The file depends on the data alone."""
     if path.suffix != ".png":
         raise ValueError(f"out={path}: must end in .png")
     image = io.BytesIO()
-    figure.savefig(image, format="png", dpi=150, metadata={"Software": None})
+    figure.savefig(image, format="png", dpi=dpi, metadata={"Software": None})
     plt.close(figure)
     write_atomically(path, image.getvalue())
     return path

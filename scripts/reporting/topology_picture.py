@@ -4,18 +4,15 @@ import math
 import textwrap
 from pathlib import Path
 
-import matplotlib
 import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyArrowPatch, Polygon, Wedge
 from numpy.typing import NDArray
 
 from decent_core.topology import GroupRound, PeerRound, Topology
 from decent_core.topology.words import count_round, counted, degrees, shares, weight_in_words
-
-matplotlib.use("Agg")
-from matplotlib import colormaps
-from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
-from matplotlib.patches import FancyArrowPatch, Polygon, Wedge
+from scripts.reporting.plots import plt, save
 
 MOST_PANELS, MOST_LABELS = 12, 12
 INK, GREY = "#37404a", "#7d8894"
@@ -39,9 +36,7 @@ def draw(topology: Topology, path: Path) -> None:
         _draw_round(axis, topology, step)
     figure.suptitle(_title(topology), fontsize=13, fontweight="bold", color=INK)
     figure.supxlabel(legend, fontsize=9.5, color=INK)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=140)
-    plt.close(figure)
+    save(figure, path, dpi=140)
 
 
 def _title(topology: Topology) -> str:

@@ -31,9 +31,7 @@ def group_norm(channels: int) -> nn.GroupNorm:
 NORMS: dict[str, Norm] = {"batch": nn.BatchNorm2d, "group": group_norm}
 
 
-def small_resnet(
-    channels: int, blocks: tuple[int, ...], width: int, classes: int, norm: Norm = nn.BatchNorm2d
-) -> nn.Sequential:
+def small_resnet(channels: int, blocks: tuple[int, ...], width: int, classes: int, norm: Norm) -> nn.Sequential:
     """A 3 x 3 stem of stride 2, then stages of `blocks[i]` basic blocks with width * 2^i channels.
 
     He et al. 2016 (arXiv 1512.03385, section 4.2) have stride 1 in the stem; 2 costs a quarter and fits one CPU core.
