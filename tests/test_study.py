@@ -63,6 +63,19 @@ def test_table_says_what_was_tried_and_what_was_missed(tmp_path):
     assert len(made_up_table(tmp_path).frame()) == 9
 
 
+def test_several_panels_are_seen_at_a_glance(tmp_path):
+    two = replace(MADE_UP, panels=(Panel("large"), Panel("small", ("seed=3",))))
+    found = made_up_table(tmp_path).found
+    elsewhere = [(replace(cell, panel="small"), record) for cell, record in found if cell.line != "other"]
+    table = Table(two, [(replace(cell, panel="large"), record) for cell, record in found] + elsewhere)
+    head, _, base, gossip, other = table.markdown().partition("own best rate:\n\n")[2].splitlines()[:5]
+    assert head == "| method | large | small |"
+    assert base == "| base | 4.20 ± 2.54 | 4.20 ± 2.54 |"
+    assert gossip == "| gossip | 4.50 ± 3.81 | 4.50 ± 3.81 |"
+    assert other == "| other | 4.50 | – |"
+    assert "own best rate:\n" not in made_up_table(tmp_path).markdown()
+
+
 def test_line_with_one_rate_is_compared_at_it_and_has_no_edge(tmp_path):
     single = replace(MADE_UP, rates=(0.2,), lines=MADE_UP.lines[:2], notes=("taken from elsewhere",))
     cells = plan(single, "smoke", 2, tmp_path)

@@ -1,10 +1,10 @@
 """`conf/` and the code's registries, composed by Hydra with the user's overrides into plain values."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import MISSING, fields
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from decent_core import topology
 from decent_core.methods import METHODS
@@ -50,12 +50,12 @@ def compose(overrides: Sequence[str], complete: bool = True) -> tuple[dict[str, 
     values, names = deepcopy(_hydra(CONF, tuple(lines)))
     _check_batch(names)
     for override in parsed:
-        _check_key(override.key_or_group, values)
+        holder, last = _place(override.key_or_group, values)
         if override not in groups:
-            OmegaConf.update(values, override.key_or_group, override.value(), merge=False)
-    if complete and (missing := sorted(OmegaConf.missing_keys(values))):
+            holder[last] = override.value()
+    if complete and (missing := sorted(_open_keys(values))):
         raise MissingValue(f"{missing[0]}: no value is set for this choice; give {missing[0]}=VALUE")
-    return {str(key): value for key, value in _plain(values).items() if key not in ("scale", "batch")}, names
+    return {key: value for key, value in values.items() if key not in ("scale", "batch")}, names
 
 
 @cache
@@ -86,10 +86,7 @@ def _parse(overrides: Sequence[str]) -> list[Override]:
             raise ValueError(f"{text}: give each override as key=value; --help lists the keys")
         if key in [other.key_or_group for other in parsed]:
             raise ValueError(f"{key}: given more than once")
-        try:
-            override = OverridesParser.create().parse_override(text)
-        except HydraException as error:
-            raise ValueError(f"{text}: {_first_line(error)}") from None
+        override = _parse_one(text)
         if isinstance(override.value(), dict):
             raise ValueError(f"{text}: give one key at a time, {key}.KEY=VALUE")
         if override.is_sweep_override():
@@ -98,8 +95,16 @@ def _parse(overrides: Sequence[str]) -> list[Override]:
     return parsed
 
 
+@lru_cache(maxsize=1024)
+def _parse_one(text: str) -> Override:
+    try:
+        return OverridesParser.create().parse_override(text)
+    except HydraException as error:
+        raise ValueError(f"{text}: {_first_line(error)}") from None
+
+
 @cache
-def _hydra(conf: Path, groups: tuple[str, ...]) -> tuple[DictConfig, dict[str, str | None]]:
+def _hydra(conf: Path, groups: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, str | None]]:
     """The values of these choices, before any key is overridden, and the name chosen in each group."""
     with hydra.initialize_config_dir(str(conf), version_base="1.3"):
         try:
@@ -108,9 +113,9 @@ def _hydra(conf: Path, groups: tuple[str, ...]) -> tuple[DictConfig, dict[str, s
             raise _explained(_first_line(error), groups) from None
     names = dict(composed.hydra.runtime.choices)
     names["experiment"] = names.pop(EXPERIMENT)
-    OmegaConf.set_struct(composed, False)
-    del composed["hydra"]
-    return composed, names
+    values = OmegaConf.to_container(composed)
+    assert isinstance(values, dict)
+    return {str(key): value for key, value in values.items() if key != "hydra"}, names
 
 
 def _explained(message: str, groups: Sequence[str]) -> ValueError:
@@ -130,22 +135,27 @@ def _check_batch(names: Mapping[str, str | None]) -> None:
         raise NoSuchRecipe(f"batch={batch}: task={task} has no such batch at scale={scale}; {where}")
 
 
-def _check_key(key: str, values: DictConfig) -> None:
-    node: Any = _plain(values)
+def _place(key: str, values: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Where a dotted key's value stands: the mapping that holds it, and its key there."""
+    node: Any = values
+    *before, last = key.split(".")
     path = ""
-    for part in key.split("."):
-        if not isinstance(node, Mapping):
+    for part in (*before, last):
+        if not isinstance(node, dict):
             raise ValueError(f"{key}: {path[:-1]} holds a value, not keys")
         known = [*node, *(GROUPS if not path else ())]
         if part not in known:
             raise ValueError(f"{path}{part}: {no_such('key', part, known)}")
-        node, path = node.get(part), f"{path}{part}."
+        holder, node, path = node, node.get(part), f"{path}{part}."
+    return holder, last
 
 
-def _plain(composed: DictConfig) -> dict[Any, Any]:
-    values = OmegaConf.to_container(composed, resolve=True)
-    assert isinstance(values, dict)
-    return values
+def _open_keys(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _open_keys(value, f"{prefix}{key}.")
+        elif value == OPEN:
+            yield f"{prefix}{key}"
 
 
 def _first_line(error: Exception) -> str:

@@ -4,6 +4,7 @@ import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -25,9 +26,14 @@ def validated(cls: type[Settings], values: Mapping[str, Any], prefix: str = "") 
         if key not in keys:
             raise ValueError(f"{prefix}{key}: {no_such('key', key, keys)}")
     try:
-        return TypeAdapter(cls).validate_json(json.dumps(values), strict=True)
+        return _adapter(cls).validate_json(json.dumps(values), strict=True)  # type: ignore[arg-type]
     except ValidationError as error:
         raise ValueError("; ".join(_readable(error, prefix))) from None
+
+
+@lru_cache
+def _adapter(cls: type) -> TypeAdapter[Any]:
+    return TypeAdapter(cls)
 
 
 def _readable(error: ValidationError, prefix: str) -> list[str]:

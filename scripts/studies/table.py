@@ -95,17 +95,26 @@ class Table:
         return None if row is None or base is None or row is base else difference(row, base, self.metric)
 
     def markdown(self) -> str:
-        """Title, a table for each panel, and notes."""
+        """Title, all panels at a glance, a table for each panel, and notes."""
         header = [
             "method", "best rate", metric_label(self.metric), "difference", "at the baseline's rate",
             "difference there", "runs", "diverged",
         ]  # fmt: skip
         parts = [f"**{self.study.title}: {metric_label(self.metric)} of the averaged model after training**"]
+        if len(self.panels) > 1:
+            parts += ["Each method at its own best rate:", self._overview()]
         for panel in self.panels:
             rows = [self._text(row) for row in self.values() if row["panel"] == panel]
             parts += [self._heading(panel), markdown_table(header, rows)]
         parts.append("\n".join(f"- {note}" for note in self.notes()))
         return "\n\n".join(parts) + "\n"
+
+    def _overview(self) -> str:
+        """Methods against panels."""
+        rows: dict[str, list[str]] = {}
+        for row in self.values():
+            rows.setdefault(row["line"], [row["line"]]).append(number(row["tuned"], 2))
+        return markdown_table(["method", *self.panels], list(rows.values()))
 
     def _heading(self, panel: str) -> str:
         seeds = sorted({cell.seed for cell, _ in self.found if cell.panel == panel})
