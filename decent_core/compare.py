@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from decent_core.record import WITHOUT_EFFECT, Record, config_hash
+from decent_core.identity import WITHOUT_EFFECT, config_hash
+from decent_core.record import Record
 
 CONFIDENCE = 0.95
 #: optimizers of the published baselines: they neither accumulate nor scale layer by layer

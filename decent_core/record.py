@@ -1,42 +1,16 @@
-"""Records: one JSON file a run, from which every table and figure is made; and the step log beside it. No torch."""
+"""Records: one JSON file a run, from which every table and figure is made. No torch."""
 
-import errno
-import hashlib
-import importlib.metadata
 import json
 import math
-import os
-import platform
-import subprocess
 import types
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-SCHEMA = 1
-ROOT = Path(__file__).resolve().parent.parent
-#: what a run's result depends on; tables, figures and texts may change without making a run irreproducible
-SOURCES = ("conf", "decent_core", "tasks", "scripts", "requirements.lock")
-PACKAGES = ("torch", "torchvision", "numpy", "transformers", "tokenizers", "datasets", "hydra-core", "pydantic")
+from decent_core.files import write_atomically
 
-#: keys of a configuration that say where, how long at a time or how chattily a run goes, but not what comes out of it
-WITHOUT_EFFECT = frozenset(
-    {
-        "out", "resume", "target", "scale", "experiment", "logger", "task.data_dir", "engine.timeout_seconds",
-        "trainer.checkpoint_every", "trainer.keep_checkpoints", "trainer.log_every", "trainer.threads",
-    }
-)  # fmt: skip
-#: errors of the system that say that a path is wrong, and nothing about the disk
-WRONG_PATH = frozenset(
-    {
-        errno.EACCES, errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR,
-        errno.EPERM, errno.EROFS,
-    }
-)  # fmt: skip
-#: keys that came after records had been kept, with the value by which a run does what it did before: it keeps its hash
-LATER = {"task.decoder": "torchvision", "task.norm": "batch"}
+SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -86,74 +60,9 @@ class Record:
     lower_is_better: bool | None = None  # of the primary metric; null in records that were made before it was noted
 
 
-def without(config: Mapping[str, Any], ignore: frozenset[str], prefix: str = "") -> dict[str, Any]:
-    """A nested configuration without the dotted keys in `ignore`, and without those of `LATER` that change nothing."""
-    paths = {key: f"{prefix}{key}" for key in config}
-    kept = {k: v for k, v in config.items() if paths[k] not in ignore and (paths[k], v) not in LATER.items()}
-    return {k: without(v, ignore, f"{prefix}{k}.") if isinstance(v, Mapping) else v for k, v in kept.items()}
-
-
-def config_hash(config: Mapping[str, Any], ignore: frozenset[str] = WITHOUT_EFFECT) -> str:
-    """sha256 of the canonical JSON of a nested configuration without the dotted keys in `ignore`.
-
-    Two runs with equal hashes give the same numbers on one machine. Pass `WITHOUT_EFFECT | {"seed"}` for what the seeds
-    of one row have in common.
-    """
-    return hashlib.sha256(json.dumps(without(config, ignore), sort_keys=True).encode()).hexdigest()
-
-
-class WrongPath(ValueError, OSError):
-    """No file can be written there: a mistake in a command, and a failed write for whoever can go on without it."""
-
-
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a whole file, or leave the old one as it was; the folder is made.
-
-    Raises WrongPath, which names the path, where no file can be; an OSError of the disk, if it is full, stays as it is.
-    """
-    partial = path.parent / f".{path.name}.{os.getpid()}.partial"
-    with naming(path), _removing(partial):
-        if path.exists() and not path.is_file():
-            raise IsADirectoryError(errno.EISDIR, "a folder or a device is there")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(partial, "wb") as stream:
-            stream.write(content.encode() if isinstance(content, str) else content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder with those above it, unless it is there; raises as `write_atomically`."""
-    with naming(path):
-        path.mkdir(parents=True, exist_ok=True)
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Inside, an error of the system that says that a path is wrong becomes a WrongPath that names this one."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in WRONG_PATH:
-            raise
-        # of a folder that is to be made where a file lies, mkdir says "File exists"
-        problem = os.strerror(errno.ENOTDIR) if error.errno == errno.EEXIST else error.strerror
-        raise WrongPath(f"{path}: cannot be written ({problem})") from None
-
-
-@contextmanager
-def _removing(partial: Path) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            partial.unlink()
-
-
 def write(record: Record, path: Path) -> Path:
     """Write the record atomically and return its path."""
-    write_atomically(path, json.dumps(_finite(asdict(record)), indent=1, allow_nan=False) + "\n")
+    write_atomically(path, json.dumps(finite(asdict(record)), indent=1, allow_nan=False) + "\n")
     return path
 
 
@@ -187,69 +96,12 @@ def read_all(path: Path) -> list[Record]:
     return [read(path) for path in paths]
 
 
-class MetricsLog:
-    """`metrics.jsonl`: one JSON object a line, each with its `step`, appended as the run goes."""
-
-    def __init__(self, path: Path):
-        self.path = path
-
-    def append(self, values: Mapping[str, Any]) -> None:
-        """Append one line; `values` holds `step`."""
-        assert "step" in values, f"a line of {self.path.name} needs its step, got {sorted(values)}"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path, "a") as stream:
-            stream.write(json.dumps(_finite(dict(values)), allow_nan=False) + "\n")
-
-    def lines(self) -> list[dict[str, Any]]:
-        """All whole lines; one that a killed process left half written is left out."""
-        if not self.path.exists():
-            return []
-        *whole, _half = self.path.read_text().split("\n")
-        return [json.loads(line) for line in whole]
-
-    def truncate_after(self, step: int, finished: bool = False) -> None:
-        """Drop the lines of later steps: a resumed run writes them again, and steps never go backwards.
-
-        With `finished` all training is done by then, and only the final evaluation is made again: its lines go too.
-        """
-        if self.path.exists():
-            again = {"eval"} if finished else set()
-            kept = [
-                line for line in self.lines()
-                if line["step"] < step or (line["step"] == step and line.get("kind") not in again)
-            ]  # fmt: skip
-            write_atomically(self.path, "".join(json.dumps(line) + "\n" for line in kept))
-
-
-def git_state() -> tuple[str | None, bool | None]:
-    """Commit of this checkout, and whether the sources differ from it; (None, None) outside git."""
-
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(ROOT), *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout.strip()
-
-    try:
-        return git("rev-parse", "HEAD"), bool(git("status", "--porcelain", "--", *SOURCES))
-    except (OSError, subprocess.SubprocessError):
-        return None, None
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that results depend on, without importing them."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Nested values as JSON has them: what is a float but not finite is None."""
     if isinstance(value, Mapping):
-        return {key: _finite(entry) for key, entry in value.items()}
+        return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
+        return [finite(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decent_core.record import write_atomically
+from decent_core.files import write_atomically
 from scripts.benches.lab import check_reference, earlier, origin
 from scripts.benches.report import LOOPBACK, table
 from scripts.command.cli import options, run_main

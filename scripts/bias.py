@@ -16,8 +16,10 @@ import pandas
 from rich.console import Console
 
 from decent_core import topology
+from decent_core.files import write_atomically
 from decent_core.methods import METHODS
-from decent_core.record import git_state, read, versions, write_atomically
+from decent_core.provenance import git_state, versions
+from decent_core.record import read
 from decent_core.topology import Topology, analysis
 from scripts import reproduce
 from scripts.command.cli import options, run_main

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decent_core.record import write_atomically
+from decent_core.files import write_atomically
 from scripts.command.cli import options, run_main
 from scripts.tracking.panels import COLUMNS, SECTIONS, Curves, Finals
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from decent_core.record import write_atomically
+from decent_core.files import write_atomically
 from decent_core.runtime.fit import TOLERANCE, Estimate, Fit, fit
 from scripts.command.cli import ROOT, options, run_main
 from scripts.reporting.figures import COLOURS

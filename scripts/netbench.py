@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from decent_core.record import write_atomically
+from decent_core.files import write_atomically
 from scripts.benches.lab import check_reference, earlier, origin
 from scripts.benches.loads import LoadName
 from scripts.benches.net_report import CELLS, report

@@ -19,7 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 from decent_core.compare import item_of
-from decent_core.record import read_all, write_atomically
+from decent_core.files import write_atomically
+from decent_core.record import read_all
 from scripts.command.cli import ROOT, options, run_main
 from scripts.command.config import RunConfig, load
 from scripts.planning.costs import bytes_sent_per_step, row_elements

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
     own = [text for text in arguments if text.partition("=")[0] in OWN]
     given = options(Options, own, __doc__ or "")
     config = load(["method=awc", "engine=distributed", *[text for text in arguments if text not in own]])
-    from decent_core.record import write_atomically
+    from decent_core.files import write_atomically
     from scripts.network.measure import measure  # torch is imported only for a configuration that is right
 
     profile = measure(config, given.repeats, given.rate)

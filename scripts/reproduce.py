@@ -12,7 +12,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from decent_core.record import read, write_atomically
+from decent_core.files import write_atomically
+from decent_core.record import read
 from scripts.command.cli import options, run_main
 from scripts.plan import main as list_runs
 from scripts.planning.registry import planned

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from decent_core.record import read_all, write_atomically
+from decent_core.files import write_atomically
+from decent_core.record import read_all
 from scripts.command.cli import options, run_main
 from scripts.running.children import run_children
 from scripts.studies.figure import draw

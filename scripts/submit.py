@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from decent_core.compare import item_of
-from decent_core.record import make_folder, write_atomically
+from decent_core.files import make_folder, write_atomically
 from scripts.command.cli import ROOT, options, run_main
 from scripts.command.config import load
 from scripts.plan import plan

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from decent_core.record import MetricsLog
+from decent_core.step_log import MetricsLog
 
 ROOT = Path(__file__).resolve().parent.parent
 ROW = ["experiment=p/gpt2/accum_adamw_aer", "scale=smoke", "trainer.steps=30", "trainer.eval_every=10"]

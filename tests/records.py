@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from decent_core.record import Record, config_hash
+from decent_core.identity import config_hash
+from decent_core.record import Record
 
 CHOICES = {
     "allreduce_adamw": ("allreduce", "adamw", "complete"),

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from decent_core import topology
-from decent_core.record import WrongPath, make_folder, write, write_atomically
+from decent_core.files import WrongPath, make_folder, write_atomically
+from decent_core.record import write
 from scripts.command.cli import options, run_main
 from tests.records import make_record
 

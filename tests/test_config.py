@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from decent_core.identity import WITHOUT_EFFECT, config_hash
 from decent_core.methods import METHODS
-from decent_core.record import WITHOUT_EFFECT, config_hash
 from decent_core.topology import names as topology_names
 from scripts.command.compose import CONF, GROUPS, MissingValue, NoSuchRecipe, choices, compose
 from scripts.command.config import load

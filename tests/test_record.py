@@ -1,27 +1,11 @@
 import json
 import math
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import fields, replace
 
 import pytest
 
-from decent_core import record as module
 from decent_core.compare import make_row
-from decent_core.record import (
-    WITHOUT_EFFECT,
-    MetricsLog,
-    Record,
-    config_hash,
-    git_state,
-    read,
-    read_all,
-    versions,
-    write,
-    write_atomically,
-)
+from decent_core.record import Record, read, read_all, write
 from tests.records import make_record
 
 
@@ -102,85 +86,3 @@ def test_record_read_all_takes_record_files_only(path, tmp_path):
     (path.parent / "checkpoints").mkdir()
     (path.parent / "checkpoints" / "manifest.json").write_text("{}")
     assert read_all(tmp_path) == read_all(path) == [make_record()]
-
-
-def test_config_hash_ignores_what_has_no_effect_and_nothing_else():
-    config = make_record().config
-    same = config | {"out": "elsewhere", "resume": "never", "trainer": {**config["trainer"], "threads": 3}}
-    assert config_hash(same) == config_hash(config)
-    for part, change in {"seed": 2, "world_size": 4, "trainer": {"steps": 41}, "method": {"name": "awc"}}.items():
-        assert config_hash(config | {part: change}) != config_hash(config)
-    over_seeds = WITHOUT_EFFECT | {"seed"}
-    assert config_hash(config | {"seed": 2}, over_seeds) == config_hash(config, over_seeds)
-
-
-def test_config_hash_survives_json():
-    config = {"optimizer": {"betas": (0.9, 0.95), "lr": 0.1 + 0.2}, "b": 1, "a": None}
-    assert config_hash(json.loads(json.dumps(config))) == config_hash(config)
-
-
-def test_write_atomically_leaves_a_whole_file_whenever_it_is_killed(tmp_path):
-    target = tmp_path / "file.txt"
-    code = f"""
-from pathlib import Path
-from decent_core.record import write_atomically
-for i in range(10**9):
-    write_atomically(Path({str(target)!r}), f"{{i % 10}}" * 500_000)
-"""
-    for _ in range(3):
-        writer = subprocess.Popen([sys.executable, "-c", code])
-        while not target.exists():
-            time.sleep(0.01)
-        time.sleep(0.05)
-        writer.send_signal(signal.SIGKILL)
-        writer.wait()
-        content = target.read_text()
-        assert len(content) == 500_000
-        assert len(set(content)) == 1
-
-
-def test_metrics_log_drops_later_steps_and_half_written_lines(tmp_path):
-    log = MetricsLog(tmp_path / "metrics.jsonl")
-    assert log.lines() == []
-    log.truncate_after(3)
-    for step in range(1, 6):
-        log.append({"step": step, "loss": math.nan if step == 2 else 1.0 / step})
-    with open(log.path, "a") as stream:
-        stream.write('{"step": 6, "lo')
-    assert [line["step"] for line in log.lines()] == [1, 2, 3, 4, 5]
-    log.truncate_after(3)
-    log.append({"step": 4, "loss": 0.5})
-    assert [(line["step"], line["loss"]) for line in log.lines()] == [(1, 1.0), (2, None), (3, 1 / 3), (4, 0.5)]
-    log.append({"step": 4, "kind": "eval", "loss": 0.4})
-    log.truncate_after(4)
-    assert [line["step"] for line in log.lines()] == [1, 2, 3, 4, 4]
-    log.truncate_after(4, finished=True)  # the last evaluation is made again
-    assert [(line["step"], line["loss"]) for line in log.lines()][2:] == [(3, 1 / 3), (4, 0.5)]
-
-
-def test_git_state_is_dirty_by_sources_alone(tmp_path, monkeypatch):
-    def git(*arguments):
-        identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-        command = ["git", *identity, "-C", str(tmp_path), *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-    monkeypatch.setattr(module, "ROOT", tmp_path)
-    assert git_state() == (None, None)
-    git("init")
-    for name in ("README.md", "conf/config.yaml"):
-        write_atomically(tmp_path / name, "a")
-    git("add", ".")
-    git("commit", "-m", "a")
-    commit = git("rev-parse", "HEAD")
-    assert git_state() == (commit, False)
-    write_atomically(tmp_path / "README.md", "b")
-    assert git_state() == (commit, False)
-    write_atomically(tmp_path / "decent_core" / "mine.py", "b")
-    assert git_state() == (commit, True)
-
-
-def test_versions_are_those_of_what_runs():
-    import numpy
-
-    assert versions()["numpy"] == numpy.__version__
-    assert versions()["python"] == sys.version.split()[0]

@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from decent_core.compare import compare, read_published
-from decent_core.record import read_all, write, write_atomically
+from decent_core.files import write_atomically
+from decent_core.record import read_all, write
 from scripts import report
 from scripts.report import publish, update_readme
 from scripts.reporting.notes import metric_label

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from decent_core.record import MetricsLog, read
+from decent_core.record import read
+from decent_core.step_log import MetricsLog
 from scripts.command.config import load
 from scripts.tracking.logger import LoggerProcess, TrackioLogger
 from tests import needs

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from decent_core.record import MetricsLog, read
+from decent_core.record import read
+from decent_core.step_log import MetricsLog
 
 ROOT = Path(__file__).resolve().parent.parent
 ROW = ["experiment=p/gpt2/accum_adamw_aer", "scale=smoke"]

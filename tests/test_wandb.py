@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from decent_core.record import MetricsLog, read
+from decent_core.record import read
+from decent_core.step_log import MetricsLog
 from scripts.command.config import load
 from scripts.tracking.logger import CLOSE_SECONDS, LoggerProcess, NoLogger, WandbLogger, describe
 from tests import needs

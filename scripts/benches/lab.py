@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from decent_core.record import git_state, versions
+from decent_core.provenance import git_state, versions
 
 PATHS = ("out", "measured")
 WANTED = "give the .json that an earlier call of the same bench has written"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from decent_core.record import write_atomically
+from decent_core.files import write_atomically
 from decent_core.runtime import Noise
 from decent_core.runtime.costs import Key
 from decent_core.runtime.predict import PIECES, Measured, Step, predict_allreduce, predict_gossip

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, fields, make_dataclass, replace
 from typing import Any, get_type_hints
 
 import tasks
+from decent_core.identity import WITHOUT_EFFECT, config_hash, without
 from decent_core.methods import METHODS
 from decent_core.optim import OPTIMIZERS, SCHEDULES
-from decent_core.record import WITHOUT_EFFECT, config_hash, without
 from decent_core.settings import DistributedSettings, EngineSettings, TrainerSettings, VirtualSettings
 from scripts.command.checks import check
 from scripts.command.compose import compose
@@ -64,7 +64,7 @@ class RunConfig:
 
     @property
     def config_hash(self) -> str:
-        """Equal for runs that give equal results; see `decent_core.record.config_hash`."""
+        """Equal for runs that give equal results; see `decent_core.identity.config_hash`."""
         return config_hash(self.as_dict())
 
 

@@ -18,7 +18,7 @@ from decent_core.engine.launch import choose_device, find_launch, join, workers_
 from decent_core.engine.timing import DeviceClock
 from decent_core.optim import build as build_optimizer
 from decent_core.optim import parameter_groups
-from decent_core.record import git_state, versions
+from decent_core.provenance import git_state, versions
 from decent_core.runtime.costs import Key, exchange_keys
 from decent_core.runtime.predict import serving
 from decent_core.settings import DistributedSettings

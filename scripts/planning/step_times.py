@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from decent_core.record import WITHOUT_EFFECT, Record, config_hash
+from decent_core.identity import WITHOUT_EFFECT, config_hash
+from decent_core.record import Record
 from scripts.command.config import RunConfig, load
 
 #: runs that differ in these alone have the same steps

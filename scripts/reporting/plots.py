@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from decent_core.record import write_atomically
+from decent_core.files import write_atomically
 
 GREY = "#555555"
 

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from decent_core.record import MetricsLog, make_folder, read
+from decent_core.files import make_folder
+from decent_core.record import read
+from decent_core.step_log import MetricsLog
 from scripts.running.children_display import Display
 from scripts.running.processes import stop_all, stop_signals_interrupt
 

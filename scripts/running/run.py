@@ -17,8 +17,9 @@ from decent_core.engine.engine import Engine
 from decent_core.methods import METHODS
 from decent_core.optim import build as build_optimizer
 from decent_core.optim import parameter_groups
-from decent_core.record import MetricsLog, Record, write
+from decent_core.record import Record, write
 from decent_core.signals import StopRequest
+from decent_core.step_log import MetricsLog
 from decent_core.trainer import Outcome, Trainer
 from scripts.command.config import RunConfig
 from scripts.running.progress import TrainingDisplay

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from decent_core.compare import item_of
-from decent_core.record import ROOT, write_atomically
+from decent_core.files import write_atomically
+from decent_core.provenance import ROOT
 
 CLOSE_SECONDS = 5.0  # for the process to end, beyond what the dashboard is given
 
