@@ -1,48 +1,23 @@
-"""Records to rows of a table: means and intervals over seeds, differences to All-Reduce, published values. No torch.
+"""Records to rows of a table: means and intervals over seeds, differences to All-Reduce. No torch.
 
 A row is all runs whose configurations differ in nothing but the seed. Intervals are 95 % Student-t intervals of the
 mean over seeds; differences are taken seed by seed before they are averaged, so that what a seed does to both cancels.
 """
 
-import csv
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from decent_core.identity import WITHOUT_EFFECT, config_hash
+from decent_core.intervals import Interval, interval
 from decent_core.record import Record
 
-CONFIDENCE = 0.95
 #: optimizers of the published baselines: they neither accumulate nor scale layer by layer
 PLAIN_OPTIMIZERS = ("sgd", "adam", "adamw")
 #: published metrics that stand in a record as fields of another name
 FIELDS = {"iteration_ms": "step_ms_p50"}
 #: overrides that do not set rows apart
 _UNLABELLED = WITHOUT_EFFECT | {"seed"}
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Mean over n runs, with half the width of its interval; None for a single run."""
-
-    mean: float
-    half_width: float | None
-    n: int
-
-
-@dataclass(frozen=True)
-class Published:
-    """One published number; `value` is None where none could be established, and the note says what is known."""
-
-    experiment: str  # the row in conf/experiment that reproduces it; empty: no row does
-    task: str
-    name: str
-    metric: str
-    value: float | None
-    plus_minus: float | None
-    note: str
 
 
 @dataclass(frozen=True)
@@ -166,64 +141,6 @@ def ratio(above: Row, below: Row, name: str) -> Interval | None:
     """above / below in metric `name`, averaged over the seeds that both have finished; None if there is none."""
     over, under = above.by_seed(name), below.by_seed(name)
     return interval([over[seed] / under[seed] for seed in sorted(over.keys() & under.keys()) if under[seed]])
-
-
-def interval(values: Sequence[float]) -> Interval | None:
-    """Mean and t-interval of independent values; None for none."""
-    n = len(values)
-    if n == 0:
-        return None
-    mean = math.fsum(values) / n
-    if n == 1:
-        return Interval(mean, None, 1)
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    return Interval(mean, t_quantile(0.5 + CONFIDENCE / 2, n - 1) * deviation / math.sqrt(n), n)
-
-
-def t_quantile(probability: float, degrees: int) -> float:
-    """Quantile of Student's t for a probability in [0.5, 1), by bisection of the exact distribution function."""
-    assert 0.5 <= probability < 1
-    low, high = 0.0, math.pi / 2
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _t_within(middle, degrees) < 2 * probability - 1 else (low, middle)
-    return math.tan(low) * math.sqrt(degrees)
-
-
-def _t_within(theta: float, degrees: int) -> float:
-    """P(|T| < tan(theta) sqrt(degrees)); Abramowitz and Stegun, 26.7.3 and 26.7.4."""
-    cosine, sine = math.cos(theta), math.sin(theta)
-    term, total = (cosine, 0.0) if degrees % 2 else (1.0, 0.0)
-    for k in range(1 + degrees % 2, degrees, 2):
-        total += term
-        term *= cosine * cosine * k / (k + 1)
-    return 2 / math.pi * (theta + sine * total) if degrees % 2 else sine * total
-
-
-def read_published(path: Path) -> list[Published]:
-    """The published values of a CSV file; further columns are for its readers."""
-
-    def number(text: str) -> float | None:
-        return float(text) if text else None
-
-    with open(path, newline="") as stream:
-        return [
-            Published(
-                experiment=line["experiment"],
-                task=line["task"],
-                name=line["name"],
-                metric=line["metric"],
-                value=number(line["value"]),
-                plus_minus=number(line["plus_minus"]),
-                note=line["note"],
-            )
-            for line in csv.DictReader(stream)
-        ]
-
-
-def published_value(published: Iterable[Published], experiment: str | None, metric: str) -> Published | None:
-    """What was published for an experiment in a metric."""
-    return next((p for p in published if p.experiment == experiment and p.metric == metric), None)
 
 
 def _label(record: Record) -> str:

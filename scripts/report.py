@@ -11,8 +11,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from decent_core.compare import compare, read_published
+from decent_core.compare import compare
 from decent_core.files import write_atomically
+from decent_core.published import read_published
 from decent_core.record import Record, read_all
 from scripts.command.cli import ROOT, options, run_main
 from scripts.reporting.figures import draw_curves

@@ -1,45 +1,9 @@
-import math
 from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from decent_core.compare import (
-    baseline,
-    compare,
-    difference,
-    interval,
-    published_value,
-    read_published,
-    t_quantile,
-)
+from decent_core.compare import baseline, compare, difference
 from tests.records import make_record
-
-PUBLISHED = Path(__file__).parent.parent / "results" / "published.csv"
-# two-sided 95 %, from the printed tables
-T_TABLE = {1: 12.7062, 2: 4.3027, 3: 3.1824, 4: 2.7764, 5: 2.5706, 9: 2.2622, 10: 2.2281, 30: 2.0423, 120: 1.9799}
-
-
-@pytest.mark.parametrize(("degrees", "expected"), T_TABLE.items())
-def test_t_quantile_is_the_tables(degrees, expected):
-    assert t_quantile(0.975, degrees) == pytest.approx(expected, abs=6e-5)
-    assert t_quantile(0.5, degrees) == pytest.approx(0, abs=1e-9)
-
-
-@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=6))
-def test_interval_is_mean_and_t_times_standard_error(values):
-    found = interval(values)
-    assert found.mean == pytest.approx(np.mean(values), abs=1e-9)
-    expected = T_TABLE[len(values) - 1] * np.std(values, ddof=1) / math.sqrt(len(values))
-    assert found.half_width == pytest.approx(expected, rel=1e-4, abs=1e-9)
-
-
-def test_interval_of_one_run_has_no_width_and_of_none_is_none():
-    assert interval([3.0]).half_width is None
-    assert interval([]) is None
 
 
 def test_compare_groups_what_differs_in_the_seed_alone():
@@ -106,31 +70,3 @@ def test_baseline_is_all_reduce_with_the_optimizer_that_does_not_accumulate():
     rows = compare([make_record("allreduce_accum_adamw"), make_record("allreduce_adamw"), make_record("dadam_aer")])
     assert baseline(rows).label.startswith("allreduce_adamw")
     assert baseline(compare([make_record("dadam_aer")])) is None
-
-
-def test_published_values_are_complete_and_joined_by_experiment():
-    published = read_published(PUBLISHED)
-    assert sum(entry.metric in ("bleu", "meteor") for entry in published) == 20
-    assert sum(entry.metric in ("top1", "top5") or entry.task == "imagenet" for entry in published) == 15
-    assert sum(entry.metric == "iteration_ms" and entry.task != "gpt2" for entry in published) == 36
-    record = make_record("dadam_aer", experiment="p/table3/dadam_aer")
-    assert published_value(published, record.experiment, "top1").value == 75.31
-    other = make_record("dadam_aer", experiment=None, task="imagenet")
-    assert published_value(published, other.experiment, "top1") is None
-
-
-def test_published_experiments_exist_in_conf():
-    folder = PUBLISHED.parent.parent / "conf" / "experiment"
-    named = {entry.experiment for entry in read_published(PUBLISHED) if entry.experiment}
-    assert {name for name in named if any((folder / name).parent.glob("*.yaml"))} == {
-        name for name in named if (folder / f"{name}.yaml").exists()
-    }
-    assert {"p/gpt2/allreduce_adamw", "p/gpt2/accum_adamw_aer"} <= named
-
-
-def test_published_gpt2_losses_are_not_invented():
-    published = read_published(PUBLISHED)
-    assert published_value(published, make_record("allreduce_adamw").experiment, "val_loss").value is None
-    assert published_value(published, make_record("dadam_aer").experiment, "val_loss") is None
-    references = {entry.metric: entry.value for entry in published if entry.task == "gpt2" and not entry.experiment}
-    assert references == {"val_loss": 2.9689, "train_loss": 2.957, "iteration_ms": 178}

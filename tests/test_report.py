@@ -8,8 +8,9 @@ import pandas
 import pytest
 from rich.console import Console
 
-from decent_core.compare import compare, read_published
+from decent_core.compare import compare
 from decent_core.files import write_atomically
+from decent_core.published import read_published
 from decent_core.record import read_all, write
 from scripts import report
 from scripts.report import publish, update_readme

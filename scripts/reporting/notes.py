@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from decent_core.compare import Published, Row, published_value
+from decent_core.compare import Row
+from decent_core.published import Published, published_value
 from decent_core.record import Record
 
 

@@ -9,8 +9,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from decent_core.compare import read_published
 from decent_core.files import write_atomically
+from decent_core.published import read_published
 from scripts.command.cli import ROOT
 from scripts.planning.items import SHOWN_ELSEWHERE, Item, all_items
 from scripts.reporting.notes import metric_label

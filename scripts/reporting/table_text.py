@@ -6,7 +6,7 @@ from typing import Protocol
 
 from rich.console import Console
 
-from decent_core.compare import Interval
+from decent_core.intervals import Interval
 
 NOTHING = "–"
 NOT_RUN = "not run"

@@ -9,7 +9,9 @@ from typing import Any
 import pandas
 
 from decent_core import compare
-from decent_core.compare import Interval, Published, Row, item_of
+from decent_core.compare import Row, item_of
+from decent_core.intervals import Interval, interval
+from decent_core.published import Published, published_value
 from scripts.planning.items import TITLES, rows_of
 from scripts.reporting.notes import are_single, metric_label, notes_on
 from scripts.reporting.table_text import NOT_RUN, NOTHING, markdown_table, number
@@ -108,7 +110,7 @@ class Report:
         return cells + [NOTHING] * (len(self.header()) - len(cells))
 
     def _published(self, experiment: str | None, metric: str) -> str:
-        entry = compare.published_value(self.published, experiment, metric)
+        entry = published_value(self.published, experiment, metric)
         if entry is None or entry.value is None:
             return NOTHING
         return f"{entry.value:g}" + (f" ± {entry.plus_minus:g}" if entry.plus_minus is not None else "")
@@ -169,9 +171,9 @@ class Report:
             values[f"{name}_half_width"] = found.half_width if found else None
         reached, missed = compare.to_target(row)
         values |= {"target": self.target, "reached_target": len(reached), "missed_target": missed}
-        steps = compare.interval([point["step"] for point in reached])
+        steps = interval([point["step"] for point in reached])
         values |= {"steps_to_target": steps.mean if steps else None}
-        published = compare.published_value(self.published, row.first.experiment, self.metric)
+        published = published_value(self.published, row.first.experiment, self.metric)
         return values | {"published": published.value if published else None}
 
     def _difference(self, row: Row) -> str:
@@ -226,5 +228,5 @@ def _to_target(row: Row, axis: str, digits: int) -> str:
     reached, missed = compare.to_target(row)
     if not reached:
         return "not reached" if missed else NOTHING
-    cell = number(compare.interval([point[axis] for point in reached]), digits)
+    cell = number(interval([point[axis] for point in reached]), digits)
     return f"{cell} ({missed} not reached)" if missed else cell

@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas
 
-from decent_core.compare import Interval, Row, difference, make_row
+from decent_core.compare import Row, difference, make_row
+from decent_core.intervals import Interval
 from decent_core.record import Record
 from scripts.reporting.notes import metric_label, origins
 from scripts.reporting.table_text import NOTHING, markdown_table, number
