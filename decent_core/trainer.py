@@ -1,7 +1,6 @@
 """The one training loop: tasks bring batches and losses, the engine brings the workers."""
 
 import math
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,25 +13,10 @@ from decent_core.engine.averaging import consensus_distance
 from decent_core.engine.engine import Engine
 from decent_core.engine.timing import Mark
 from decent_core.evaluation import Evaluator
+from decent_core.progress import Progress
 from decent_core.settings import TrainerSettings
 from decent_core.signals import StopRequest
 from decent_core.task import Task, to_device
-
-
-@dataclass
-class Progress:
-    """What has been measured so far; plain values, saved in every checkpoint."""
-
-    train_seconds: float = 0.0  # training steps only, the slowest rank's
-    eval_seconds: float = 0.0
-    step_ms: list[float] = field(default_factory=list)  # each step, the slowest rank's
-    wait_ms: list[float] = field(default_factory=list)  # each step, mean over ranks
-    bytes_sent: float = 0.0  # mean over workers, all steps
-    unread: list[tuple] = field(default_factory=list)  # steps since the last log line: (losses, ms, wait ms, bytes)
-    curve: list[dict] = field(default_factory=list)
-    best: dict = field(default_factory=dict)
-    epoch_losses: list[float] = field(default_factory=list)  # training losses of the last `steps_per_epoch` steps
-    not_finite: int = 0  # consecutive steps with a loss that is not finite
 
 
 @dataclass
@@ -113,7 +97,7 @@ class Trainer:
         for index, worker in enumerate(engine.world.local_workers):
             losses.append(self._forward_backward(index, self.task.batch(engine.step, worker)))
         engine.end_step()
-        self.progress.unread.append((torch.stack(losses), (start, clock.mark()), engine.waits, engine.bytes_sent))
+        self.progress.note_step(torch.stack(losses), (start, clock.mark()), engine.waits, engine.bytes_sent)
 
     def _forward_backward(self, index: int, batch: Any) -> Tensor:
         """Gradients of the batch's mean loss, micro-batch by micro-batch; returns the loss, detached."""
@@ -129,55 +113,12 @@ class Trainer:
             losses.append(loss.detach())
         return torch.stack(losses).sum()
 
-    def _read(self) -> None:
-        """Turn the marks and device scalars of the unread steps into numbers."""
-        clock = self.engine.clock
-        clock.settle()
-        for i, (losses, time, waits, sent) in enumerate(self.progress.unread):
-            if isinstance(losses, Tensor):
-                wait = sum(1000 * clock.seconds(*pair) for pair in waits)
-                self.progress.unread[i] = (losses.tolist(), 1000 * clock.seconds(*time), wait, sent)
-
     def _log_training(self) -> int | None:
         """Write the line of the interval that ends here; returns the step from which on the loss is lost, if it is."""
-        self._read()
-        progress, world = self.progress, self.engine.world
-        own, progress.unread = progress.unread, []
-        processes = world.each_process(own, "logging")
-        by_step = list(zip(*processes, strict=True))
-        losses = [_mean([loss for part in step for loss in part[0]]) for step in by_step]
-        step_ms = [max(part[1] for part in step) for step in by_step]
-        wait_ms = [statistics.fmean(part[2] for part in step) for step in by_step]
-        sent = [part[3] for part in own]
-        if self.task.steps_per_epoch is not None:
-            progress.epoch_losses = (progress.epoch_losses + losses)[-self.task.steps_per_epoch :]
-        progress.step_ms += step_ms
-        progress.wait_ms += wait_ms
-        progress.bytes_sent += sum(sent)
-        progress.train_seconds += max(sum(part[1] for part in process) for process in processes) / 1000
-        done = self.engine.step
-        self.log(
-            {
-                "kind": "train",
-                "step": done,
-                "train_loss": _mean(losses),
-                "lr": self.engine.lr,
-                "bytes_sent_per_step": statistics.fmean(sent),
-                "train_seconds": progress.train_seconds,
-                "step_ms": statistics.median(step_ms),
-                "wait_ms": statistics.median(wait_ms),
-                "samples_per_second": 1000 * self.task.samples_per_step / statistics.fmean(step_ms),
-            }
-        )
-        return self._diverged(done - len(losses), losses)
-
-    def _diverged(self, before: int, losses: list[float]) -> int | None:
-        """The first step (from 0) of a run of non-finite losses that has become too long."""
-        for offset, loss in enumerate(losses):
-            self.progress.not_finite = 0 if math.isfinite(loss) else self.progress.not_finite + 1
-            if self.progress.not_finite >= max(1, self.settings.diverged_patience):
-                return before + offset - self.progress.not_finite + 1
-        return None
+        engine = self.engine
+        values, losses = self.progress.close_interval(engine.clock, engine.world, self.task)
+        self.log({"kind": "train", "step": engine.step, "lr": engine.lr, **values})
+        return self.progress.lost_from(engine.step - len(losses), losses, self.settings.diverged_patience)
 
     def _evaluate(self) -> None:
         """Evaluate the averaged model on the validation set."""
@@ -188,20 +129,11 @@ class Trainer:
         """One more point of the curve; returns how far the workers are apart."""
         distance = consensus_distance(self.engine)
         self._count_evaluation(start)
-        done, progress = self.engine.step, self.progress
-        values, seconds = {**metrics, "consensus_distance": distance}, self._seconds_so_far()
-        progress.curve.append({"step": done, "seconds": seconds, "values": values})
-        name, sign = self.task.primary_metric, 1 if self.task.lower_is_better else -1
-        if not progress.best or sign * metrics[name] < sign * progress.best["metrics"][name]:
-            progress.best = {"step": done, "metrics": metrics}
+        done = self.engine.step
+        seconds = self.progress.seconds_so_far(self.engine.clock, self.engine.world)
+        values = self.progress.note_evaluation(done, seconds, metrics, distance, self.task)
         self.log({"kind": "eval", "step": done, **values, "train_seconds": seconds})
         return distance
-
-    def _seconds_so_far(self) -> float:
-        """Training seconds of the slowest rank, with the steps since the last log line."""
-        self._read()
-        unread = sum(time for _, time, *_ in self.progress.unread) / 1000
-        return self.progress.train_seconds + max(self.engine.world.each_process(unread, "clocks"))
 
     def _count_evaluation(self, start: Mark) -> None:
         self.engine.clock.settle()
@@ -220,21 +152,14 @@ class Trainer:
         local = self.evaluator.local_models()
         self._count_evaluation(start)
         self.log({"kind": "eval", "step": self.engine.step, **local})
-        return Outcome("ok", self.engine.step, "", {**metrics, **local, **self._last_epoch()}, distance, outputs)
-
-    def _last_epoch(self) -> dict[str, float]:
-        """The mean training loss of the last epoch, as [P]'s Table 3 has it; nothing if there was no whole epoch."""
-        losses = self.progress.epoch_losses
-        return {"train_loss": _mean(losses)} if losses and len(losses) == self.task.steps_per_epoch else {}
+        return Outcome(
+            "ok", self.engine.step, "", {**metrics, **local, **self.progress.last_epoch(self.task)}, distance, outputs
+        )
 
     def _save(self) -> None:
-        self._read()
+        self.progress.read(self.engine.clock)
         self.checkpoints.save(self.engine.step, {"engine": self.engine.state_dict(), "progress": vars(self.progress)})
 
 
 def _due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)  # not fmean, which refuses infinities of both signs

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 
 from decent_core.clock import percentile
+from decent_core.progress import Progress
 from decent_core.provenance import git_state, versions
 from decent_core.record import Record
 from decent_core.task import Task
-from decent_core.trainer import Outcome, Progress
+from decent_core.trainer import Outcome
 from scripts.command.config import RunConfig
 
 
