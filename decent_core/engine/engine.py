@@ -1,6 +1,5 @@
 """The gossip engine: one step of training for the local workers, the same for virtual and distributed worlds."""
 
-import hashlib
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -13,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from decent_core.engine.combination import Combination
+from decent_core.engine.equality import check_equal_structure, derived_seed, hash_of
 from decent_core.engine.replicas import Replicas
 from decent_core.engine.rounds import Rounds
 from decent_core.engine.timing import DeviceClock, Mark
@@ -47,7 +47,7 @@ class Engine:
         self.learning_rate = learning_rate
         if settings.channels_last:
             model.to(memory_format=torch.channels_last)
-        _check_equal_structure(model, world)
+        check_equal_structure(model, world)
         world.share_first([*model.parameters(), *model.buffers()], "initial weights")
         self.replicas = Replicas(model, len(world.local_workers), build_optimizer, settings.precision == "fp16")
         method.check_topology(topology, self.beta)
@@ -223,29 +223,10 @@ class Engine:
 
     def parameter_hashes(self) -> list[str]:
         """sha256 of every worker's parameters, all workers in order: equal hashes are equal bits."""
-        local = [hashlib.sha256(row.cpu().contiguous().view(torch.uint8).numpy()).hexdigest() for row in self.x]
-        return self.world.gather(local, "parameter hashes")
+        return self.world.gather([hash_of(row) for row in self.x], "parameter hashes")
 
 
 def _gradient_ready(engine: Engine | None, number: int) -> None:
     if engine is not None and engine.combination is not None:
         with torch.no_grad():
             engine.combination.gradient_ready(number)
-
-
-def derived_seed(*parts: int) -> int:
-    """A 63-bit seed that depends on all parts."""
-    digest = hashlib.blake2b("/".join(map(str, parts)).encode(), digest_size=8).digest()
-    return int.from_bytes(digest) >> 1
-
-
-def _check_equal_structure(model: nn.Module, world: World) -> None:
-    """All ranks must hold the same tensors in the same order; raises ValueError on every rank otherwise."""
-    tensors = [*model.named_parameters(), *model.named_buffers()]
-    description = repr([(name, tuple(t.shape), str(t.dtype), t.requires_grad) for name, t in tensors])
-    digest = hashlib.sha256(description.encode()).hexdigest()
-    digests = world.each_process(digest, "comparing models")
-    if different := [worker for worker, other in enumerate(digests) if other != digests[0]]:
-        raise ValueError(
-            f"workers {different} built another model than worker 0 (names, shapes, types or frozen parameters)"
-        )
