@@ -11,6 +11,8 @@ from decent_core.record import read_all
 from scripts import study
 from scripts.command.compose import choices
 from scripts.command.config import load
+from scripts.reporting.plots import save
+from scripts.studies import figure
 from scripts.studies.figure import draw
 from scripts.studies.plan import Line, Panel, Study, load_study, plan
 from scripts.studies.table import Table
@@ -99,9 +101,14 @@ def test_half_run_study_compares_what_was_run_alike(tmp_path):
     assert "not begun" not in table.markdown()
 
 
-def test_figure_is_a_picture(tmp_path):
-    image = matplotlib.image.imread(draw(made_up_table(tmp_path), tmp_path / "figure.png"))
+def test_figure_is_a_picture_with_a_panel_for_each(tmp_path, monkeypatch):
+    three = replace(MADE_UP, panels=tuple(Panel(label) for label in "abc"))
+    found = [(replace(cell, panel=label), record) for cell, record in made_up_table(tmp_path).found for label in "abc"]
+    drawn = []
+    monkeypatch.setattr(figure, "save", lambda picture, path: drawn.append(len(picture.axes)) or save(picture, path))
+    image = matplotlib.image.imread(draw(Table(three, found), tmp_path / "figure.png"))
     assert image.shape[1] >= 1000
+    assert drawn == [3]
 
 
 @pytest.mark.parametrize("name", choices("study"))

@@ -14,6 +14,8 @@ from scripts.reporting.plots import label, new_figure, save
 from scripts.studies.table import Line, Table
 
 MEANS = "dot: mean over seeds; bar: its 95 % interval; strokes: the seeds"
+#: one more than in other figures, as [L] compares nine methods; black is the baseline's
+LINES = (*COLOURS[:-1], "#6A3D9A")
 MARKERS = "osD^vPX*h"
 SHOWN = 0.9  # of the values, the better ones; the rest would flatten them
 FAR = 1.5  # times that range: an axis that ends with all values, not with the better ones
@@ -63,6 +65,8 @@ def _against_rate(table: Table) -> Any:
         axis.set_xscale("log")
         _ticks(axis, lines)
         _zoom(axis, lines, table)
+    for axis in axes.flat[len(panels) :]:
+        axis.remove()
     figure.suptitle(table.study.title, fontsize=11)
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, handlelength=3.0)
@@ -71,10 +75,10 @@ def _against_rate(table: Table) -> Any:
 
 def _look(number: int, is_baseline: bool) -> dict[str, Any]:
     if is_baseline:
-        return {"color": "#000000", "linestyle": "-", "marker": MARKERS[number % len(MARKERS)], "linewidth": 2.4}
+        return {"color": COLOURS[-1], "linestyle": "-", "marker": MARKERS[number % len(MARKERS)], "linewidth": 2.4}
     return {
-        "color": COLOURS[number % (len(COLOURS) - 1)],  # black, the last, is the baseline's
-        "linestyle": DASHES[number // (len(COLOURS) - 1) % len(DASHES)],
+        "color": LINES[number % len(LINES)],
+        "linestyle": DASHES[number // len(LINES) % len(DASHES)],
         "marker": MARKERS[number % len(MARKERS)],
         "linewidth": 1.6,
     }
