@@ -1,9 +1,12 @@
 """What the tasks' preparations share."""
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+#: called with (parts done, parts in all)
+Progress = Callable[[int, int], None]
 
 
 @contextmanager

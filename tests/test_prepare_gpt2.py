@@ -6,7 +6,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.gpt2.bpe import gpt2_bpe, train_bpe
-from tasks.gpt2.encode import WAITING_PIECES, encode_pieces
 from tasks.gpt2.prepare import prepare
 from tasks.gpt2.source import PIECE, Streamed
 from tasks.gpt2.tokens import load_tokens, read_manifest, token_folder
 from tests.gpt2 import settings
+from tests.processes import children, still_running
 
 END = 50_256
 DOCUMENTS = 10 * PIECE + 17
@@ -145,17 +144,6 @@ def start(tmp_path, configuration, pause):
     return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
 
 
-def children(pid):
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def runs(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def test_killed_preparation_continues_to_the_same_bytes_and_leaves_no_process(tmp_path, parquet, expected):
     configuration = paper_like(tmp_path, parquet, validation_fraction=0.01)
     folder = token_folder(configuration)
@@ -169,10 +157,7 @@ def test_killed_preparation_continues_to_the_same_bytes_and_leaves_no_process(tm
         process.wait()
         process.stdout.close()
         assert len(workers) >= 2
-        deadline = time.monotonic() + 10
-        while any(runs(pid) for pid in workers) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not [pid for pid in workers if runs(pid)]
+        assert not still_running(workers)
         manifest = read_manifest(folder)
         assert settled < manifest["documents"] < DOCUMENTS
         assert not manifest["complete"]
@@ -194,23 +179,6 @@ def test_preparations_that_start_together_take_turns(tmp_path, parquet, expected
     assert [process.returncode for process in processes] == [0, 0]
     assert min(map(len, outputs)) == 0 < max(map(len, outputs))  # one found the files complete
     check(configuration, expected)
-
-
-@pytest.mark.parametrize("processes", [1, 2])
-def test_encoding_reads_only_a_bounded_number_of_pieces_ahead(processes):
-    read = []
-
-    def pieces():
-        for number in range(60):
-            read.append(number)
-            yield [f"document {number}"], number
-
-    bpe = gpt2_bpe()
-    for number, (documents, state) in enumerate(encode_pieces(pieces(), bpe, processes)):
-        assert state == number
-        assert documents[0].tolist() == bpe.encode([f"document {number}"])[0].tolist()
-        assert len(read) - number <= WAITING_PIECES * processes + 1
-    assert number == 59
 
 
 def test_gpt2_bpe_gives_the_published_ids():

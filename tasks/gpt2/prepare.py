@@ -1,29 +1,27 @@
 """Writes the token files of a configuration, and continues where a killed run stopped."""
 
-import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tokenizers import Tokenizer
 
 from tasks.gpt2.bpe import Bpe, gpt2_bpe, train_bpe
-from tasks.gpt2.encode import encode_pieces
 from tasks.gpt2.settings import Settings
-from tasks.gpt2.source import Embedded, Source, open_source
+from tasks.gpt2.source import Embedded, Piece, Source, open_source
 from tasks.gpt2.tokens import identity, read_manifest, token_folder
 from tasks.gpt2.writer import TokenWriter
-from tasks.preparing import alone
+from tasks.parallel import cores, ordered_map
+from tasks.preparing import Progress, alone
 
 CHECKPOINT_SECONDS = 5.0
-
-#: called with (documents done, documents in all), first with what an earlier run has done
-Progress = Callable[[int, int], None]
 
 
 def prepare(settings: Settings, progress: Progress, processes: int | None = None) -> str:
     """Tokenises `settings.dataset` over `processes` (None: one a core) and returns a summary for people.
+
+    Progress is told in documents, first those that an earlier run has done.
 
     The files are the same however often the run is killed and started again. Memory stays bounded: about a
     thousand documents a process. ValueError if the data set can't be read.
@@ -34,8 +32,7 @@ def prepare(settings: Settings, progress: Progress, processes: int | None = None
         with alone(folder):
             manifest = read_manifest(folder)
             if not _complete(manifest):
-                cores = _cores() if processes is None else processes
-                speed = _prepare(settings, folder, manifest, progress, cores)
+                speed = _prepare(settings, folder, manifest, progress, processes or cores())
                 manifest = read_manifest(folder)
     assert manifest is not None
     return (
@@ -63,7 +60,7 @@ def _prepare(
     progress(writer.documents, source.count)
     began, tokens_before = time.monotonic(), writer.tokens
     checkpointed = began
-    for documents, state in encode_pieces(source.pieces(writer.state), bpe, processes):
+    for documents, state in ordered_map(encode_piece, source.pieces(writer.state), bpe, processes):
         writer.add(documents, state)
         progress(writer.documents, source.count)
         if time.monotonic() - checkpointed > CHECKPOINT_SECONDS:
@@ -103,6 +100,7 @@ def _check_count(settings: Settings, source: Source, writer: TokenWriter) -> Non
         )
 
 
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def encode_piece(piece: Piece, bpe: Bpe) -> tuple[list[np.ndarray], Any]:
+    """The documents' ids, and where the source is behind them."""
+    texts, state = piece
+    return bpe.encode(texts), state

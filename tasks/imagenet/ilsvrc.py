@@ -4,18 +4,17 @@ import json
 import os
 import tarfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from tasks.imagenet.settings import Settings
+from tasks.preparing import Progress
 
 TRAIN, VALIDATION = "ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar"
 DEVKIT = "ILSVRC2012_devkit_t12.tar.gz"
 JPEG, PNG = b"\xff\xd8", b"\x89P"  # how image files begin; one of the training images is a PNG under the name of a JPEG
-
-Progress = Callable[[int, int], None]
 
 
 def prepared_tree(settings: Settings) -> Path:

@@ -1,15 +1,11 @@
 """Brings a data set to where training looks for it."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from tasks.imagenet import ilsvrc
 from tasks.imagenet.fashion_files import prepare_fashion
 from tasks.imagenet.settings import Settings
-from tasks.preparing import alone
-
-#: called with (parts done, parts in all)
-Progress = Callable[[int, int], None]
+from tasks.preparing import Progress, alone
 
 
 def prepare(settings: Settings, progress: Progress) -> str:

@@ -1,29 +1,27 @@
 """Parallel text -> tokenised text -> joint BPE -> token files in fairseq's format; continues where it was killed."""
 
 import time
-from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tasks.preparing import alone
+from tasks.parallel import cores, ordered_map
+from tasks.preparing import Progress, alone
 from tasks.wmt14.binarised import token_type, write_index
 from tasks.wmt14.bpe import Bpe, learn_bpe, load_bpe
 from tasks.wmt14.clean import clean
 from tasks.wmt14.files import GrowingFiles, identity, prepared_folder, read_manifest
-from tasks.wmt14.parallel import cores, ordered_map
 from tasks.wmt14.settings import Settings
 from tasks.wmt14.source import PIECE, SPLITS, Pair, Source, open_source
-
-#: called with (pairs done, pairs in all); every pair is done twice, cleaned and encoded
-Progress = Callable[[int, int], None]
 
 
 def prepare(settings: Settings, progress: Progress, processes: int | None = None) -> str:
     """Prepares `settings.dataset` over `processes` (None: one a core) and returns a summary for people.
+
+    Progress is told in pairs, each of which is done twice, cleaned and encoded.
 
     The files are the same however often the run is killed and started again, and for any number of processes. Memory
     holds a few thousand pairs a process, and while BPE is learnt the distinct words. ValueError if the data is no use.
@@ -89,7 +87,7 @@ class _Preparation:
         """Tokenised text of a split, one line a kept pair; the test's raw text beside it."""
         done = self.manifest["done"].get(split, 0)
         pieces = self.source.pieces(split, done)
-        for piece in ordered_map(partial(_clean_piece, languages=self.settings.languages), pieces, self.processes):
+        for piece in ordered_map(_clean_piece, pieces, self.settings.languages, self.processes):
             for raw, tokens, skipped in piece:
                 done += 1
                 if skipped and split == "test":
@@ -122,8 +120,7 @@ class _Preparation:
             name = f"{split}.{'-'.join(self.settings.languages)}.{language}"
             done = self.manifest["done"].setdefault(f"encoded {name}", 0)
             pieces = _pieces(self.folder / f"text/{split}.{language}", done)
-            path = str(self.folder / "bpe.json")
-            for ids in ordered_map(partial(_encode_piece, bpe_path=path), pieces, self.processes):
+            for ids in ordered_map(_encode_piece, pieces, bpe, self.processes):
                 self.files.write(f"{name}.bin", np.concatenate(ids).astype(kind).tobytes())
                 self.files.write(f"{name}.lengths", np.array([len(line) for line in ids], np.int32).tobytes())
                 self.manifest["done"][f"encoded {name}"] += len(ids)
@@ -177,13 +174,8 @@ def _clean_piece(pairs: list[Pair], languages: tuple[str, str]) -> list[tuple[Pa
     return found
 
 
-def _encode_piece(lines: list[str], bpe_path: str) -> list[np.ndarray]:
-    return _bpe(bpe_path).encode(lines)
-
-
-@lru_cache
-def _bpe(path: str) -> Bpe:
-    return load_bpe(Path(path))
+def _encode_piece(lines: list[str], bpe: Bpe) -> list[np.ndarray]:
+    return bpe.encode(lines)
 
 
 def _pieces(path: Path, first: int) -> Iterator[list[str]]:
