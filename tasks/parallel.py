@@ -5,9 +5,11 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
+from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -35,11 +37,23 @@ def ordered_map(
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, spawn, initializer=_start, initargs=(shared,)) as pool:
         for item in items:
-            waiting.append(pool.submit(partial(_call, function), item))
+            with unheard([signal.SIGINT]):
+                waiting.append(pool.submit(partial(_call, function), item))
             if len(waiting) > WAITING * processes:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+@contextmanager
+def unheard(signals: Collection[int]) -> Iterator[None]:
+    """Processes that are started inside never hear these signals: they inherit what is blocked."""
+    resource_tracker.ensure_running()  # where it starts, it would unblock some
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def cores() -> int:
@@ -50,17 +64,20 @@ def cores() -> int:
 def _start(shared: Any) -> None:
     global _shared
     _shared = shared
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
 
 
 def _call(function: Callable[[Item, Any], Result], item: Item) -> Result:
     return function(item, _shared)
 
 
-def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever."""
+def end_with_parent() -> None:
+    """From now on this process ends when its parent does; it would wait for work for ever if that was killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
-    parent.join()
-    os._exit(1)
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

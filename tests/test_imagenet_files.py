@@ -19,6 +19,7 @@ from torchvision.datasets import ImageFolder
 from tasks.imagenet.decode import decode_rgb
 from tasks.imagenet.task import ImageTask
 from tests.images import DECODERS, encoded, file_settings, picture, published_crops, write_tree
+from tests.processes import still_running
 
 
 @pytest.fixture(scope="module")
@@ -221,14 +222,19 @@ def test_decoding_processes_end_with_a_killed_parent(tree, tmp_path):
         child = int(parent.stdout.readline())
         os.kill(child, 0)
         parent.send_signal(signal.SIGKILL)
-    for _ in range(100):
-        try:
-            os.kill(child, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
-    os.kill(child, signal.SIGKILL)
-    pytest.fail("the decoding process outlived its parent by 10 s")
+    assert not still_running([child])
+
+
+@pytest.mark.parametrize("decode_processes", [1, 3])
+def test_training_whose_decoding_process_is_killed_ends_and_says_so(tree, open_task, decode_processes):
+    task = open_task(tree, decode_processes=decode_processes)
+    task.batch(0, 0)
+    victim, *_ = task._images.decoder.backend._pool._processes
+    os.kill(victim, signal.SIGKILL)
+    began = time.monotonic()
+    with pytest.raises(RuntimeError, match="a process that decodes images has died"):
+        [task.batch(step, 0) for step in range(1, 50)]
+    assert time.monotonic() - began < 30
 
 
 WARNED = """
@@ -249,13 +255,27 @@ if __name__ == "__main__":
 """
 
 
-def test_a_schedulers_warning_to_all_processes_ends_no_decoding_process(tree, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+def test_a_stop_signal_to_all_processes_ends_no_decoding_process(tree, tmp_path, number):
+    """Slurm warns all processes of a job, and torchrun ends all of a rank's session."""
     (tmp_path / "warned.py").write_text(WARNED)
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
     command = [sys.executable, str(tmp_path / "warned.py"), str(tree)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True) as run:
         assert run.stdout.readline() == "ready\n"
-        os.killpg(run.pid, signal.SIGUSR1)
+        os.killpg(run.pid, number)
         said, _ = run.communicate(timeout=60)
     assert run.returncode == 0
-    assert said.startswith("SIGUSR1 [")
+    assert said.startswith(f"{number.name} [")
+
+
+def test_ctrl_c_is_said_once(tree, tmp_path):
+    (tmp_path / "warned.py").write_text(WARNED)
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    command = [sys.executable, str(tmp_path / "warned.py"), str(tree)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, env=environment, start_new_session=True, **pipes) as run:
+        assert run.stdout.readline() == "ready\n"
+        os.killpg(run.pid, signal.SIGINT)
+        _, errors = run.communicate(timeout=60)
+    assert errors.count("Traceback") == 1, errors  # the main process's own

@@ -2,10 +2,7 @@
 
 import io
 import math
-import multiprocessing
-import os
 import struct
-import threading
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +16,7 @@ from torchvision.transforms.v2 import functional as vision
 
 from tasks.imagenet.crops import Crop, Cropping, croppings
 from tasks.imagenet.settings import Settings
+from tasks.parallel import end_with_parent
 
 #: what reading and decoding raise for files that are missing, cut off or no images
 UNREADABLE = (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error, Image.DecompressionBombError)
@@ -52,7 +50,7 @@ def start(settings: Settings, readers: dict[str, Reader]) -> None:
     global _readers, _croppings
     torch.set_num_threads(1)
     _readers, _croppings = readers, croppings(settings)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
 
 
 def decode(split: str, references: Sequence[Any], seeds: Sequence[int]) -> Decoded:
@@ -94,11 +92,3 @@ def cut(image: Tensor, crop: Crop) -> Tensor:
 def why(error: BaseException) -> str:
     """One of `UNREADABLE` in a few words."""
     return "not an image" if isinstance(error, UnidentifiedImageError) else str(error).partition("\n")[0]
-
-
-def _end_with_parent() -> None:
-    """A process whose parent was killed would wait for work for ever."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)

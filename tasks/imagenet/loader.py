@@ -1,22 +1,26 @@
 """Has batches decoded, in processes of their own or by DALI, ahead of the training step that needs them."""
 
 import logging
-import multiprocessing
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import cached_property
 from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from decent_core.signals import STOP_SIGNALS
 from tasks.imagenet.dali import Dali
 from tasks.imagenet.decode import Decoded, Reader, decode, shares, start
 from tasks.imagenet.settings import Settings
+from tasks.parallel import unheard
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +41,17 @@ class Backend(Protocol):
         """End its processes and threads; what was ordered is dropped."""
 
 
+class _Process(ForkServerProcess):
+    """It does not hear SIGTERM, by which an executor ends those that are left when one has died."""
+
+    def terminate(self) -> None:
+        self.kill()
+
+
+class _Context(ForkServerContext):
+    Process = _Process
+
+
 class Processes:
     """Decoding processes, which share each batch out among them; see `tasks.imagenet.decode`."""
 
@@ -45,18 +60,19 @@ class Processes:
 
     @cached_property
     def _pool(self) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("forkserver")
+        context = _Context()
         context.set_forkserver_preload(["tasks.imagenet.decode"])  # torchvision is imported once, not in each process
-        # Schedulers warn every process of a job. This one is for those that train, and what is blocked is inherited.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
-        forkserver.ensure_running()
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        # Schedulers and torchrun signal every process of a job, a terminal too. It is for those that train: they save a
+        # checkpoint, for which they need their next batch.
+        with unheard([signal.SIGINT, *STOP_SIGNALS]):
+            forkserver.ensure_running()
         arguments = (self._settings, self._readers)
         return ProcessPoolExecutor(self._settings.decode_processes, context, initializer=start, initargs=arguments)
 
     def submit(self, split: str, references: Sequence[Any], seeds: Sequence[int]) -> list[Future[Decoded]]:
         parts = shares(len(references), self._settings.decode_processes)
-        return [self._pool.submit(decode, split, references[part], seeds[part]) for part in parts]
+        with _naming_the_dead():
+            return [self._pool.submit(decode, split, references[part], seeds[part]) for part in parts]
 
     def cpu_seconds(self) -> float:
         return self._pool.submit(time.process_time).result()
@@ -64,6 +80,17 @@ class Processes:
     def close(self) -> None:
         if "_pool" in self.__dict__:
             self._pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _naming_the_dead() -> Iterator[None]:
+    try:
+        yield
+    except BrokenProcessPool:
+        raise RuntimeError(
+            "a process that decodes images has died; if the system ended it for want of memory, fewer "
+            "task.decode_processes need less"
+        ) from None
 
 
 BACKENDS: dict[str, Callable[[Settings, dict[str, Reader]], Backend]] = {"torchvision": Processes, "dali": Dali}
@@ -87,7 +114,8 @@ class Decoder:
         ValueError if there have been more of them than `task.max_corrupt`, or if nothing of the batch is left.
         """
         futures, labels = ordered
-        parts = [future.result() for future in futures]
+        with _naming_the_dead():
+            parts = [future.result() for future in futures]
         for name, reason in (problem for part in parts for problem in part.corrupt):
             self._count(name, reason)
         size = len(parts[0].kept) + len(parts[0].corrupt)
