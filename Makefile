@@ -77,10 +77,10 @@ submit: setup ## submit them to a Slurm cluster: make submit ITEM=p-table2 SCALE
 study-accumulation: setup ## [P] at equal and tuned rates, k = 1, 2, 4, 8, over a grid (about half an hour on 2 cores)
 	$(BIN)/python -m scripts.study name=accumulation
 
-study-decentlam: setup ## [L]'s large-batch table on small images, over a grid (one to two hours on 2 cores)
+study-decentlam: setup ## [L]'s large-batch table on small images, over a grid (two to three hours on 2 cores)
 	$(BIN)/python -m scripts.study name=decentlam
 
-study-decentlam-small: setup ## the same at scale small, three seeds at one rate a method (about an hour on 2 cores)
+study-decentlam-small: setup ## the same at scale small, three seeds at one rate a method (an hour and a half on 2 cores)
 	$(BIN)/python -m scripts.prepare task=imagenet scale=small
 	$(BIN)/python -m scripts.study name=decentlam_small
 

@@ -14,7 +14,7 @@ from decent_core.published import read_published
 from decent_core.record import read_all, write
 from scripts import report
 from scripts.report import publish, update_readme
-from scripts.reporting.notes import metric_label
+from scripts.reporting.notes import metric_label, origins
 from scripts.reporting.table_text import show
 from scripts.reporting.tables import make_reports
 from tests.records import make_record
@@ -213,3 +213,13 @@ def test_further_published_metrics_and_outputs_are_shown(tmp_path):
     assert "| a \\| b | c | d |" in text
     assert "bleu: a signature." in text
     assert "cannot be compared with published ones" in text
+
+
+def test_commits_of_one_machine_are_named_in_one_sentence():
+    made = [("b" * 40, False, "one"), ("a" * 40, True, "one"), ("b" * 40, False, "one"), ("c" * 40, False, "two")]
+    versions = {"torch": "2"}
+    runs = [make_record(git_commit=c, git_dirty=d, device=on, versions=versions) for c, d, on in made]
+    assert origins(runs) == [
+        "Run with commit aaaaaaaaaa with uncommitted changes or bbbbbbbbbb, one, torch 2.",
+        "Run with commit cccccccccc, two, torch 2.",
+    ]

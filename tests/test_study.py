@@ -58,9 +58,9 @@ def test_rates_are_chosen_by_the_mean_over_seeds_and_differences_are_paired(tmp_
 
 def test_table_says_what_was_tried_and_what_was_missed(tmp_path):
     text = made_up_table(tmp_path).markdown()
-    assert "Rates tried: 0.1, 0.2, 0.4; 1, 2, 4." in text
-    assert "| gossip | 0.4 (edge) | 4.500 ± 3.812 | +0.300 ± 1.271 | 5.300 ± 3.812 | +1.100 ± 1.271 | 6 | 0 |" in text
-    assert "| other | 2 | 4.500 | +0.300 ± 2.541 | – | – | 6 | 1 |" in text
+    gossip = "0.1, 0.2, 0.4 | 0.4 (edge) | 4.500 ± 3.812 | +0.300 ± 1.271 | 5.300 ± 3.812 | +1.100 ± 1.271 | 6 | 0"
+    assert f"| gossip | {gossip} |" in text
+    assert "| other | 1, 2, 4 | 2 | 4.500 | +0.300 ± 2.541 | – | – | 6 | 1 |" in text
     assert "\n\nall (seeds 1, 2):\n\n" in text
     assert len(made_up_table(tmp_path).frame()) == 9
 

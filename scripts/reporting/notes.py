@@ -94,10 +94,9 @@ def commit_name(commit: str | None, dirty: bool | None) -> str:
 
 
 def origins(records: Sequence[Record]) -> list[str]:
-    """Where the runs were made, once each."""
-    found = {
-        f"{commit_name(record.git_commit, record.git_dirty)}, {record.device}, "
-        f"torch {record.versions.get('torch', '?')}"
-        for record in records
-    }
-    return [f"Run with commit {origin}." for origin in sorted(found)]
+    """Where the runs were made: a sentence for each device and torch, with all commits."""
+    commits: dict[str, set[str]] = {}
+    for record in records:
+        place = f"{record.device}, torch {record.versions.get('torch', '?')}"
+        commits.setdefault(place, set()).add(commit_name(record.git_commit, record.git_dirty))
+    return [f"Run with commit {' or '.join(sorted(names))}, {place}." for place, names in sorted(commits.items())]

@@ -79,6 +79,7 @@ class Table:
                     {
                         "panel": panel,
                         "line": line.label,
+                        "rates": list(line.rows),
                         "rate": line.best_rate,
                         "at_edge": line.at_edge,
                         "tuned": line.best.interval(self.metric) if line.best else None,
@@ -98,7 +99,7 @@ class Table:
     def markdown(self) -> str:
         """Title, all panels at a glance, a table for each panel, and notes."""
         header = [
-            "method", "best rate", metric_label(self.metric), "difference", "at the baseline's rate",
+            "method", "rates tried", "best rate", metric_label(self.metric), "difference", "at the baseline's rate",
             "difference there", "runs", "diverged",
         ]  # fmt: skip
         parts = [f"**{self.study.title}: {metric_label(self.metric)} of the averaged model after training**"]
@@ -123,25 +124,24 @@ class Table:
         return f"{panel} ({ran}):" if panel else f"{ran.capitalize()}:"
 
     def _text(self, row: dict[str, Any]) -> list[str]:
-        rate = NOTHING if row["rate"] is None else f"{row['rate']:g}{' (edge)' if row['at_edge'] else ''}"
+        best = NOTHING if row["rate"] is None else f"{row['rate']:g}{' (edge)' if row['at_edge'] else ''}"
         base = row["line"] == self.study.baseline
+        tried = ", ".join(f"{rate:g}" for rate in row["rates"])
         return [
-            row["line"], rate, number(row["tuned"], 3), "baseline" if base else _signed(row["difference"]),
+            row["line"], tried, best, number(row["tuned"], 3), "baseline" if base else _signed(row["difference"]),
             number(row["equal"], 3), "" if base else _signed(row["equal_difference"]), str(row["runs"]),
             str(row["missed"]),
         ]  # fmt: skip
 
     def notes(self) -> list[str]:
         """What a reader must know to read the numbers."""
-        grids = sorted({tuple(sorted(line.rows)) for lines in self.panels.values() for line in lines} - {()})
-        tried = "; ".join(", ".join(f"{rate:g}" for rate in grid) for grid in grids)
         records = [record for _, record in self.found]
         steps = sorted({record.steps for record in records})
         return [
             "±: half the width of the 95 % Student-t interval over seeds; differences to the baseline at its own best "
             "rate are paired by seed. Without ±: a single run.",
-            f"Rates tried: {tried}. The best one has the best mean over seeds, on the validation set on which it is "
-            "then reported; (edge): the smallest or largest that was tried, another may be better still."
+            "The best rate has the best mean over seeds, on the validation set on which it is then reported; (edge): "
+            "the smallest or largest that was tried, another may be better still."
             if self.study.tunes
             else "One rate a method.",
             *self.study.notes,
