@@ -19,6 +19,7 @@ from scripts.command.cli import ROOT, options, run_main
 from scripts.reporting.figures import draw_curves
 from scripts.reporting.notes import metric_label
 from scripts.reporting.page import write_page
+from scripts.reporting.readme import fill
 from scripts.reporting.table_text import latex, show
 from scripts.reporting.tables import Report, make_reports
 
@@ -64,20 +65,13 @@ def publish(records: Sequence[Record], tables: Path, figures: Path) -> list[Repo
 
 
 def update_readme(path: Path, reports: Sequence[Report], figures: Path) -> None:
-    """Put picture and table of each report between its markers, where the text has them."""
-    try:
-        before = text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"readme={path}: cannot be read ({error}); readme=null leaves it out") from None
-    for report in reports:
-        begin, end = f"<!-- results:{report.name} -->", f"<!-- /results:{report.name} -->"
-        image = os.path.relpath(figures / f"{report.name}.png", path.parent)
-        block = f"{begin}\n\n![Curves of {report.title}]({image})\n\n{report.markdown()}\n{end}"
-        head, found, rest = text.partition(begin)
-        if found:
-            text = head + block + rest.partition(end)[2]
-    if text != before:
-        write_atomically(path, text)
+    """Put picture and table of each report between its comments, where the text has them."""
+    images = {report.name: os.path.relpath(figures / f"{report.name}.png", path.parent) for report in reports}
+    parts = {
+        f"results:{report.name}": f"![Curves of {report.title}]({images[report.name]})\n\n{report.markdown()}"
+        for report in reports
+    }
+    fill(path, parts)
 
 
 if __name__ == "__main__":

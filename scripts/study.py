@@ -2,11 +2,12 @@
 
     python -m scripts.study name=accumulation
     python -m scripts.study name=decentlam keep=results/studies
-    python -m scripts.study name=decentlam keep=results/studies jobs=0
+    python -m scripts.study name=decentlam keep=results/studies jobs=0 readme=README.md
 
 What is compared stands in conf/study. Started again, it leaves out what is finished and continues the rest. With
 `keep`, records, table and figure are kept there for committing; with jobs=0 nothing is run, and table and figure are
-made of the records that are there.
+made of the records that are there. With `readme`, the study's table at a glance goes where that text has a place for
+it.
 """
 
 import os
@@ -18,10 +19,12 @@ from rich.console import Console
 from decent_core.files import write_atomically
 from decent_core.record import read_all
 from scripts.command.cli import options, run_main
+from scripts.reporting.readme import fill
 from scripts.running.children import run_children
 from scripts.studies.figure import draw
 from scripts.studies.plan import load_study, plan
 from scripts.studies.table import Table
+from scripts.studies.table_text import at_a_glance, markdown
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Options:
     runs: str = "runs/study"
     results: str = "results/local"
     keep: str | None = None
+    readme: str | None = None
 
 
 def main(arguments: list[str]) -> int:
@@ -53,11 +57,13 @@ def main(arguments: list[str]) -> int:
     found = {record.config_hash: record for record in read_all(folder) if record.status != "preempted"}
     table = Table(study, [(cell, found[cell.run.config_hash]) for cell in cells if cell.run.config_hash in found])
     path = results / f"study_{chosen.name}"
-    write_atomically(path.with_suffix(".md"), table.markdown())
+    write_atomically(path.with_suffix(".md"), markdown(table))
     write_atomically(path.with_suffix(".csv"), table.frame().to_csv(index=False, lineterminator="\n"))
     draw(table, path.with_suffix(".png"))
+    if chosen.readme is not None:
+        fill(Path(chosen.readme), {f"study:{chosen.name}": at_a_glance(table)})
     console = Console()
-    console.print(table.markdown(), markup=False, highlight=False, soft_wrap=True)
+    console.print(markdown(table), markup=False, highlight=False, soft_wrap=True)
     console.print(f"Written: {path}.md, .csv and .png", soft_wrap=True, highlight=False)
     for run in failures:
         console.print(f"{run.name} failed; see {run.log}", style="bold red", soft_wrap=True)

@@ -6,16 +6,18 @@ from pathlib import Path
 
 import matplotlib.image
 import pytest
+import yaml
 
 from decent_core.record import read_all
 from scripts import study
-from scripts.command.compose import choices
+from scripts.command.compose import CONF, choices
 from scripts.command.config import load
 from scripts.reporting.plots import save
 from scripts.studies import figure
 from scripts.studies.figure import draw
 from scripts.studies.plan import Line, Panel, Study, load_study, plan
 from scripts.studies.table import Table
+from scripts.studies.table_text import markdown
 from tests.records import make_record
 
 ROOT = Path(__file__).parent.parent
@@ -57,7 +59,7 @@ def test_rates_are_chosen_by_the_mean_over_seeds_and_differences_are_paired(tmp_
 
 
 def test_table_says_what_was_tried_and_what_was_missed(tmp_path):
-    text = made_up_table(tmp_path).markdown()
+    text = markdown(made_up_table(tmp_path))
     gossip = "0.1, 0.2, 0.4 | 0.4 (edge) | 4.500 ± 3.812 | +0.300 ± 1.271 | 5.300 ± 3.812 | +1.100 ± 1.271 | 6 | 0"
     assert f"| gossip | {gossip} |" in text
     assert "| other | 1, 2, 4 | 2 | 4.500 | +0.300 ± 2.541 | – | – | 6 | 1 |" in text
@@ -70,12 +72,22 @@ def test_several_panels_are_seen_at_a_glance(tmp_path):
     found = made_up_table(tmp_path).found
     elsewhere = [(replace(cell, panel="small"), record) for cell, record in found if cell.line != "other"]
     table = Table(two, [(replace(cell, panel="large"), record) for cell, record in found] + elsewhere)
-    head, _, base, gossip, other = table.markdown().partition("own best rate:\n\n")[2].splitlines()[:5]
-    assert head == "| method | large | small |"
+    head, _, base, gossip, other = markdown(table).partition("over seeds:\n\n")[2].splitlines()[:5]
+    assert head == "| method | large, 2 seeds | small, 2 seeds |"
     assert base == "| base | 4.20 ± 2.54 | 4.20 ± 2.54 |"
     assert gossip == "| gossip | 4.50 ± 3.81 | 4.50 ± 3.81 |"
     assert other == "| other | 4.50 | – |"
-    assert "own best rate:\n" not in made_up_table(tmp_path).markdown()
+    assert "Each method at its own best rate" not in markdown(made_up_table(tmp_path))
+
+
+def test_lead_of_the_line_in_focus_is_paired_by_seed(tmp_path):
+    table = Table(replace(MADE_UP, focus="gossip"), made_up_table(tmp_path).found)
+    base, gossip, _ = table.values()
+    assert base["lead"].mean == pytest.approx(-0.3)  # a loss: it is behind
+    assert base["lead"].half_width == pytest.approx(gossip["difference"].half_width)
+    assert "| difference | gossip's lead |" in markdown(table)
+    assert "| base | 0.1, 0.2, 0.4 | 0.2 | 4.200 ± 2.541 | baseline | -0.300 ± 1.271 |" in markdown(table)
+    assert "| gossip | 0.1, 0.2, 0.4 | 0.4 (edge) | 4.500 ± 3.812 | +0.300 ± 1.271 |  |" in markdown(table)
 
 
 def test_line_with_one_rate_is_compared_at_it_and_has_no_edge(tmp_path):
@@ -83,7 +95,7 @@ def test_line_with_one_rate_is_compared_at_it_and_has_no_edge(tmp_path):
     cells = plan(single, "smoke", 2, tmp_path)
     table = Table(single, [(c, make_record(seed=c.seed, loss=LOSSES[c.line, c.rate][c.seed - 1])) for c in cells])
     assert [(row["rate"], row["at_edge"]) for row in table.values()] == [(0.2, False), (0.2, False)]
-    text = table.markdown()
+    text = markdown(table)
     assert "edge" not in text
     assert "\n- taken from elsewhere\n" in text
     assert matplotlib.image.imread(draw(table, tmp_path / "figure.png")).shape[1] >= 1000
@@ -98,7 +110,7 @@ def test_half_run_study_compares_what_was_run_alike(tmp_path):
     base, gossip, _ = table.values()
     assert (base["rate"], base["at_edge"]) == (0.1, True)  # at .2 one seed is missing, which seemed better
     assert (gossip["rate"], gossip["at_edge"]) == (0.2, True)  # the largest that was tried
-    assert "not begun" not in table.markdown()
+    assert "not begun" not in markdown(table)
 
 
 def test_figure_is_a_picture_with_a_panel_for_each(tmp_path, monkeypatch):
@@ -142,9 +154,16 @@ def row(name):
     return load([f"experiment={name}", "scale=tiny"])
 
 
-def test_a_wrong_name_and_an_empty_study_are_one_message(tmp_path):
+def test_a_wrong_name_and_an_empty_study_are_one_message(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="name=acumulation: no such study; did you mean accumulation"):
         load_study("acumulation")
+    unknown = yaml.safe_load((CONF / "study" / "accumulation.yaml").read_text()) | {"focus": "DAdma"}
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "accumulation.yaml").write_text(yaml.safe_dump(unknown))
+    monkeypatch.setattr("scripts.studies.plan.CONF", tmp_path)
+    with pytest.raises(ValueError, match="conf/study/accumulation: focus=DAdma: none of its lines has this label"):
+        load_study("accumulation")
+    monkeypatch.undo()
     for mistake in ("seeds=0: must be at least 1", "jobs=-1: at least 1 run at once"):
         with pytest.raises(ValueError, match=mistake):
             study.main(["name=accumulation", f"runs={tmp_path}", f"results={tmp_path}", mistake.partition(":")[0]])
@@ -173,7 +192,10 @@ def test_committed_studies_are_those_of_their_committed_records(kept, tmp_path, 
     assert records
     assert all(record.source == "measured" and not record.git_dirty for record in records)
     shutil.copytree(folder / "records", tmp_path / kept / "records")
-    assert study.main([f"name={kept}", f"runs={tmp_path}/none", f"keep={tmp_path}", "jobs=0"]) == 0
+    shutil.copy(ROOT / "README.md", tmp_path)
+    where = [f"runs={tmp_path}/none", f"keep={tmp_path}", f"readme={tmp_path}/README.md"]
+    assert study.main([f"name={kept}", *where, "jobs=0"]) == 0
+    assert (tmp_path / "README.md").read_text() == (ROOT / "README.md").read_text()
     for end in ("md", "csv"):
         again, committed = (where / kept / f"study_{kept}.{end}" for where in (tmp_path, folder.parent))
         assert again.read_text() == committed.read_text()

@@ -41,6 +41,7 @@ class Study:
     lines: tuple[Line, ...]
     baseline: str  # label of the line that others are compared with
     rates: tuple[float, ...]
+    focus: str | None = None  # label of a line whose lead over each other one is shown too
     notes: tuple[str, ...] = ()  # what a reader of the table must know beside what it says itself
 
     def rates_of(self, panel: Panel, line: Line) -> list[float]:
@@ -70,8 +71,9 @@ def load_study(name: str) -> Study:
         raise ValueError(f"name={name}: {no_such('study', name, choices('study'))}")
     content = yaml.safe_load((CONF / "study" / f"{name}.yaml").read_text())
     study = validated(Study, content, f"conf/study/{name}: ")
-    if study.baseline not in [line.label for line in study.lines]:
-        raise ValueError(f"conf/study/{name}: baseline={study.baseline}: none of its lines has this label")
+    for key, label in {"baseline": study.baseline, "focus": study.focus}.items():
+        if label is not None and label not in [line.label for line in study.lines]:
+            raise ValueError(f"conf/study/{name}: {key}={label}: none of its lines has this label")
     return study
 
 

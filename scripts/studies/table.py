@@ -1,4 +1,4 @@
-"""The table of a study: every method at its own best rate and at the baseline's, paired by seed."""
+"""What a study compares: every method at its own best rate and at the baseline's, paired by seed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +10,6 @@ import pandas
 from decent_core.compare import Row, difference, make_row
 from decent_core.intervals import Interval
 from decent_core.record import Record
-from scripts.reporting.notes import metric_label, origins
-from scripts.reporting.table_text import NOTHING, markdown_table, number
 from scripts.studies.plan import Cell, Study
 
 
@@ -73,6 +71,7 @@ class Table:
         found = []
         for panel, lines in self.panels.items():
             base = next(line for line in lines if line.label == self.study.baseline)
+            focus = next((line for line in lines if line.label == self.study.focus), None)
             for line in lines:
                 equal = line.rows.get(base.best_rate) if base.best_rate is not None else None
                 found.append(
@@ -84,6 +83,7 @@ class Table:
                         "at_edge": line.at_edge,
                         "tuned": line.best.interval(self.metric) if line.best else None,
                         "difference": self._difference(line.best, base.best),
+                        "lead": self._lead(focus, line) if focus else None,
                         "equal_rate": base.best_rate if equal else None,
                         "equal": equal.interval(self.metric) if equal else None,
                         "equal_difference": self._difference(equal, base.best),
@@ -96,58 +96,10 @@ class Table:
     def _difference(self, row: Row | None, base: Row | None) -> Interval | None:
         return None if row is None or base is None or row is base else difference(row, base, self.metric)
 
-    def markdown(self) -> str:
-        """Title, all panels at a glance, a table for each panel, and notes."""
-        header = [
-            "method", "rates tried", "best rate", metric_label(self.metric), "difference", "at the baseline's rate",
-            "difference there", "runs", "diverged",
-        ]  # fmt: skip
-        parts = [f"**{self.study.title}: {metric_label(self.metric)} of the averaged model after training**"]
-        if len(self.panels) > 1:
-            parts += ["Each method at its own best rate:", self._overview()]
-        for panel in self.panels:
-            rows = [self._text(row) for row in self.values() if row["panel"] == panel]
-            parts += [self._heading(panel), markdown_table(header, rows)]
-        parts.append("\n".join(f"- {note}" for note in self.notes()))
-        return "\n\n".join(parts) + "\n"
-
-    def _overview(self) -> str:
-        """Methods against panels."""
-        rows: dict[str, list[str]] = {}
-        for row in self.values():
-            rows.setdefault(row["line"], [row["line"]]).append(number(row["tuned"], 2))
-        return markdown_table(["method", *self.panels], list(rows.values()))
-
-    def _heading(self, panel: str) -> str:
-        seeds = sorted({cell.seed for cell, _ in self.found if cell.panel == panel})
-        ran = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
-        return f"{panel} ({ran}):" if panel else f"{ran.capitalize()}:"
-
-    def _text(self, row: dict[str, Any]) -> list[str]:
-        best = NOTHING if row["rate"] is None else f"{row['rate']:g}{' (edge)' if row['at_edge'] else ''}"
-        base = row["line"] == self.study.baseline
-        tried = ", ".join(f"{rate:g}" for rate in row["rates"])
-        return [
-            row["line"], tried, best, number(row["tuned"], 3), "baseline" if base else _signed(row["difference"]),
-            number(row["equal"], 3), "" if base else _signed(row["equal_difference"]), str(row["runs"]),
-            str(row["missed"]),
-        ]  # fmt: skip
-
-    def notes(self) -> list[str]:
-        """What a reader must know to read the numbers."""
-        records = [record for _, record in self.found]
-        steps = sorted({record.steps for record in records})
-        return [
-            "±: half the width of the 95 % Student-t interval over seeds; differences to the baseline at its own best "
-            "rate are paired by seed. Without ±: a single run.",
-            "The best rate has the best mean over seeds, on the validation set on which it is then reported; (edge): "
-            "the smallest or largest that was tried, another may be better still."
-            if self.study.tunes
-            else "One rate a method.",
-            *self.study.notes,
-            f"Every method has the same steps ({' or '.join(f'{n:,}' for n in steps)}), schedule and data.",
-            *origins(records),
-        ]
+    def _lead(self, focus: Line, line: Line) -> Interval | None:
+        """How much better the line in focus is."""
+        ahead, behind = (line, focus) if self.lower_is_better else (focus, line)
+        return self._difference(ahead.best, behind.best)
 
     def frame(self) -> pandas.DataFrame:
         """Every rate of every line, unrounded."""
@@ -168,9 +120,3 @@ class Table:
 
 def _spread(found: Interval | None, name: str) -> dict[str, float | None]:
     return {name: found.mean if found else None, f"{name}_half_width": found.half_width if found else None}
-
-
-def _signed(found: Interval | None) -> str:
-    if found is None:
-        return NOTHING
-    return f"{found.mean:+.3f}" + ("" if found.half_width is None else f" ± {found.half_width:.3f}")
