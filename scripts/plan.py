@@ -22,7 +22,8 @@ from decent_core.compare import item_of
 from decent_core.files import write_atomically
 from decent_core.record import read_all
 from scripts.command.cli import ROOT, options, run_main
-from scripts.command.config import RunConfig, load
+from scripts.command.config import load
+from scripts.command.run_config import RunConfig
 from scripts.planning.costs import bytes_sent_per_step, row_elements
 from scripts.planning.items import SHOWN_ELSEWHERE
 from scripts.planning.jobs import jobs_text

@@ -1,12 +1,10 @@
 """What a configuration must not hold: values out of range, and combinations in which something would be ignored."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from decent_core.methods import METHODS
 from decent_core.topology import build
-
-if TYPE_CHECKING:
-    from scripts.command.config import RunConfig
+from scripts.command.run_config import RunConfig
 
 SMALLEST = {
     "seed": 0, "world_size": 1, "trainer.steps": 1, "trainer.eval_every": 0, "trainer.checkpoint_every": 0,
@@ -15,13 +13,13 @@ SMALLEST = {
 }  # fmt: skip
 
 
-def check(config: "RunConfig") -> None:
+def check(config: RunConfig) -> None:
     """Raises ValueError with the key, the value and the reason."""
     _check_numbers(config)
     _check_combination(config)
 
 
-def _check_numbers(config: "RunConfig") -> None:
+def _check_numbers(config: RunConfig) -> None:
     for key, smallest in SMALLEST.items():
         value: Any = config
         for part in key.split("."):
@@ -32,7 +30,7 @@ def _check_numbers(config: "RunConfig") -> None:
         raise ValueError("resume=: give auto, never or the path of a checkpoint")
 
 
-def _check_combination(config: "RunConfig") -> None:
+def _check_combination(config: RunConfig) -> None:
     """Refuse what would be ignored or has no meaning, with the reason."""
     method = METHODS[config.method.name](**config.method.options)
     if not method.uses_topology and config.topology.name != "complete":

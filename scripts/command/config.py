@@ -1,71 +1,20 @@
-"""The configuration of a run: what `conf/` and the user's overrides say, validated into frozen dataclasses."""
+"""From what `conf/` and the user's overrides say to a validated configuration."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, make_dataclass, replace
+from dataclasses import asdict, fields, make_dataclass, replace
 from typing import Any, get_type_hints
 
 import tasks
-from decent_core.identity import WITHOUT_EFFECT, config_hash, without
 from decent_core.methods import METHODS
 from decent_core.optim import OPTIMIZERS, SCHEDULES
-from decent_core.settings import DistributedSettings, EngineSettings, TrainerSettings, VirtualSettings
+from decent_core.settings import DistributedSettings, TrainerSettings, VirtualSettings
 from scripts.command.checks import check
 from scripts.command.compose import compose
+from scripts.command.run_config import Choice, RunConfig
 from scripts.command.validation import validated
-from scripts.tracking.logger import LOGGERS, Dashboard, NoLogger
+from scripts.tracking.logger import LOGGERS
 
 ENGINES: dict[str, type] = {"virtual": VirtualSettings, "distributed": DistributedSettings}
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A method or a topology: its name in the code's registry, and all of its options."""
-
-    name: str
-    options: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class RunConfig:
-    """Everything that a run is told."""
-
-    seed: int
-    world_size: int
-    local_size: int | list[int] | None  # workers that share a node; a list: node by node
-    out: str | None
-    target: float | None  # of the task's primary metric; how long a run takes to reach it is reported
-    resume: str  # auto, never, or the path of a checkpoint
-    scale: str
-    experiment: str | None  # the row of a published table, if it was chosen
-    task: Any  # `Settings` of the task's package
-    optimizer: Any  # one of decent_core.optim.OPTIMIZERS
-    schedule: Any  # one of decent_core.optim.SCHEDULES
-    method: Choice
-    topology: Choice
-    engine: EngineSettings
-    trainer: TrainerSettings
-    logger: NoLogger | Dashboard
-    overrides: list[str]  # as given
-
-    def explicit(self, key: str) -> bool:
-        """Whether the user gave the dotted key."""
-        return key in [text.partition("=")[0] for text in self.overrides]
-
-    def as_dict(self, with_cadence: bool = True) -> dict[str, Any]:
-        """Plain nested values with the keys of conf/, as they stand in a record.
-
-        Without cadence: only the keys that a run's result depends on, as for `config_hash`.
-        """
-        plain = _plain(asdict(self))
-        del plain["overrides"]
-        for part in ("method", "topology"):
-            plain[part] = {"name": plain[part]["name"], **plain[part]["options"]}
-        return plain if with_cadence else without(plain, WITHOUT_EFFECT)
-
-    @property
-    def config_hash(self) -> str:
-        """Equal for runs that give equal results; see `decent_core.identity.config_hash`."""
-        return config_hash(self.as_dict())
 
 
 def load(overrides: Sequence[str]) -> RunConfig:
@@ -119,9 +68,3 @@ def _method(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _named(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": values["name"], "options": {key: value for key, value in values.items() if key != "name"}}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in value.items()}
-    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value

@@ -23,7 +23,7 @@ from decent_core.runtime.costs import Key, exchange_keys
 from decent_core.runtime.predict import serving
 from decent_core.settings import DistributedSettings
 from decent_core.topology import Round, Topology
-from scripts.command.config import RunConfig
+from scripts.command.run_config import RunConfig
 from scripts.network.pacing import bytes_a_second, pace_connections
 
 WARM_UP = 3

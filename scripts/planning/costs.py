@@ -12,7 +12,7 @@ from decent_core import topology
 from decent_core.engine.flat import FlatLayout
 from decent_core.methods import METHODS, Done, Method
 from decent_core.topology import Topology
-from scripts.command.config import RunConfig
+from scripts.command.run_config import RunConfig
 
 COUNTED_STEPS = 600  # a multiple of what methods and topologies repeat after, or nearly
 ILSVRC_CLASSES = 1000

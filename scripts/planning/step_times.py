@@ -10,7 +10,8 @@ from pathlib import Path
 
 from decent_core.identity import WITHOUT_EFFECT, config_hash
 from decent_core.record import Record
-from scripts.command.config import RunConfig, load
+from scripts.command.config import load
+from scripts.command.run_config import RunConfig
 
 #: runs that differ in these alone have the same steps
 SAME_STEPS = WITHOUT_EFFECT | {"seed", "trainer.steps", "trainer.eval_every"}

@@ -14,7 +14,7 @@ from decent_core.provenance import git_state, versions
 from decent_core.record import Record
 from decent_core.task import Task
 from decent_core.trainer import Outcome
-from scripts.command.config import RunConfig
+from scripts.command.run_config import RunConfig
 
 
 def make_record(config: RunConfig, run_id: str, task: Task, started: datetime, outcome: Outcome, progress: Progress,

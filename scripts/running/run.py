@@ -21,7 +21,7 @@ from decent_core.record import Record, write
 from decent_core.signals import StopRequest
 from decent_core.step_log import MetricsLog
 from decent_core.trainer import Outcome, Trainer
-from scripts.command.config import RunConfig
+from scripts.command.run_config import RunConfig
 from scripts.running.progress import TrainingDisplay
 from scripts.running.recording import make_record, peak_gib
 from scripts.running.world import join_world, use_threads

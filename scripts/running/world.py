@@ -13,7 +13,7 @@ from decent_core.engine.world import World
 from decent_core.methods import METHODS
 from decent_core.settings import DistributedSettings
 from decent_core.topology import Topology
-from scripts.command.config import RunConfig
+from scripts.command.run_config import RunConfig
 
 Joined = tuple[RunConfig, World, torch.device, Topology]
 
