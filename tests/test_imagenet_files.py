@@ -255,14 +255,20 @@ if __name__ == "__main__":
 """
 
 
+def start_warned(tree, tmp_path, **pipes):
+    """WARNED in a session of its own, with its decoding process under way."""
+    (tmp_path / "warned.py").write_text(WARNED)
+    command = [sys.executable, str(tmp_path / "warned.py"), str(tree)]
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True, **pipes)
+    assert run.stdout.readline() == "ready\n"
+    return run
+
+
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
 def test_a_stop_signal_to_all_processes_ends_no_decoding_process(tree, tmp_path, number):
     """Slurm warns all processes of a job, and torchrun ends all of a rank's session."""
-    (tmp_path / "warned.py").write_text(WARNED)
-    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    command = [sys.executable, str(tmp_path / "warned.py"), str(tree)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True) as run:
-        assert run.stdout.readline() == "ready\n"
+    with start_warned(tree, tmp_path) as run:
         os.killpg(run.pid, number)
         said, _ = run.communicate(timeout=60)
     assert run.returncode == 0
@@ -270,12 +276,7 @@ def test_a_stop_signal_to_all_processes_ends_no_decoding_process(tree, tmp_path,
 
 
 def test_ctrl_c_is_said_once(tree, tmp_path):
-    (tmp_path / "warned.py").write_text(WARNED)
-    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    command = [sys.executable, str(tmp_path / "warned.py"), str(tree)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, env=environment, start_new_session=True, **pipes) as run:
-        assert run.stdout.readline() == "ready\n"
+    with start_warned(tree, tmp_path, stderr=subprocess.PIPE) as run:
         os.killpg(run.pid, signal.SIGINT)
         _, errors = run.communicate(timeout=60)
     assert errors.count("Traceback") == 1, errors  # the main process's own

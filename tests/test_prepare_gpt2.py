@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.gpt2.bpe import gpt2_bpe, train_bpe
-from tasks.gpt2.prepare import prepare
+from tasks.gpt2.prepare import encode_piece, prepare
 from tasks.gpt2.source import PIECE, Streamed
 from tasks.gpt2.tokens import load_tokens, read_manifest, token_folder
+from tasks.parallel import ordered_map
 from tests.gpt2 import settings
 from tests.processes import children, still_running
 
@@ -179,6 +180,16 @@ def test_preparations_that_start_together_take_turns(tmp_path, parquet, expected
     assert [process.returncode for process in processes] == [0, 0]
     assert min(map(len, outputs)) == 0 < max(map(len, outputs))  # one found the files complete
     check(configuration, expected)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_pieces_are_encoded_in_order_with_their_states(processes):
+    bpe = gpt2_bpe()
+    pieces = [([f"document {number}"], number) for number in range(60)]
+    found = list(ordered_map(encode_piece, pieces, bpe, processes))
+    assert [state for _, state in found] == list(range(60))
+    for number, (documents, _) in enumerate(found):
+        assert documents[0].tolist() == bpe.encode([f"document {number}"])[0].tolist()
 
 
 def test_gpt2_bpe_gives_the_published_ids():

@@ -18,8 +18,9 @@ def markdown(table: Table) -> str:
         "difference there", "runs", "diverged",
     ]  # fmt: skip
     parts = [at_a_glance(table)] if len(table.panels) > 1 else [_title(table)]
+    values = table.values()
     for panel in table.panels:
-        rows = [_text(table, row) for row in table.values() if row["panel"] == panel]
+        rows = [_text(table, row) for row in values if row["panel"] == panel]
         parts += [_heading(table, panel), markdown_table(header, rows)]
     parts.append("\n".join(f"- {note}" for note in notes(table)))
     return "\n\n".join(parts) + "\n"
