@@ -17,11 +17,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from decent_core.config.command_line import options, run_main
 from decent_core.runtime import Network, Noise
+from decent_core.runtime.forecast import Outlook, predict
+from decent_core.runtime.machines import Profile, read_profile
 from decent_core.runtime.predict import Step
-from scripts.command.cli import options, run_main
-from scripts.network.machines import Profile, read_profile
-from scripts.network.outlook import Outlook, predict
 from scripts.topology import parse_number
 
 MOST_POINTS = 6  # of the picture
@@ -94,7 +94,7 @@ def main(arguments: list[str]) -> None:
     console = Console(highlight=False)
     console.print(_ranking(outlooks[-1], step))
     console.print(verdict(outlooks[-1], step), soft_wrap=True)
-    from scripts.reporting.advice_picture import draw  # matplotlib takes a second
+    from decent_core.report.advice_picture import draw  # matplotlib takes a second
 
     print(f"picture: {draw(outlooks, last[1], Path(given.out))}")
 

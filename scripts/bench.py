@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decent_core.files import write_atomically
-from scripts.benches.lab import check_reference, earlier, origin
-from scripts.benches.report import LOOPBACK, table
-from scripts.command.cli import options, run_main
+from decent_core.config.command_line import options, run_main
+from decent_core.lab.namespaces import RATE, check_possible, hosts
+from decent_core.lab.origin import check_reference, earlier, origin
+from decent_core.lab.report import LOOPBACK, table
+from decent_core.system.files import write_atomically
+from decent_core.system.processes import stop_signals_interrupt
 from scripts.netlab import run_on_loopback, run_workers
-from scripts.network.namespaces import RATE, check_possible, hosts
-from scripts.running.processes import stop_signals_interrupt
 
 SCHEMA = 1
 ALONE = [("none", "complete"), ("ddp", "complete"), ("allreduce", "complete")]
@@ -127,7 +127,7 @@ def _run(plan: dict[str, Any], workers: int, rate: str | None) -> list[dict[str,
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         names = stack.enter_context(hosts(workers, rate)) if rate else []
         out = Path(folder) / "found.json"
-        command = ["python", "-m", "scripts.benches.worker", json.dumps({**plan, "hosts": names, "out": str(out)})]
+        command = ["python", "-m", "decent_core.lab.worker", json.dumps({**plan, "hosts": names, "out": str(out)})]
         status = run_workers(names, 1, command) if names else run_on_loopback(workers, command)
         if status:
             raise RuntimeError(f"a worker has ended with status {status}; its message stands above")

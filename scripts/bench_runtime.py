@@ -9,9 +9,9 @@ import sys
 import time
 
 from decent_core import topology as topologies
+from decent_core.config.command_line import explained, run_main
 from decent_core.runtime import Noise, constant, paper_workload, simulate_gossip
 from decent_core.runtime.noise import Granularity
-from scripts.command.cli import explained, run_main
 
 BUCKETS, LOCAL_SIZE, VARIANCE = 7, 8, 0.00695
 #: topology, workers, iterations, granularity of the noise

@@ -16,17 +16,17 @@ import pandas
 from rich.console import Console
 
 from decent_core import topology
-from decent_core.files import write_atomically
+from decent_core.config.command_line import options, run_main
+from decent_core.config.load import load
 from decent_core.methods import METHODS
-from decent_core.provenance import git_state, versions
-from decent_core.record import read
+from decent_core.records.provenance import git_state, versions
+from decent_core.records.record import read
+from decent_core.report.bias_figure import Curve, draw_distances
+from decent_core.report.notes import commit_name
+from decent_core.system.files import write_atomically
+from decent_core.tables.pool import run_children
 from decent_core.topology import Topology, analysis
 from scripts import reproduce
-from scripts.command.cli import options, run_main
-from scripts.command.config import load
-from scripts.reporting.bias_figure import Curve, draw_distances
-from scripts.reporting.notes import commit_name
-from scripts.running.children import run_children
 from tasks.regression.problem import Problem, coefficients, draw
 from tasks.regression.rows import RowWorkers
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from decent_core.files import write_atomically
-from decent_core.record import read
-from scripts.command.cli import options, run_main
-from scripts.planning.jobs import read_jobs
+from decent_core.config.command_line import options, run_main
+from decent_core.records.record import read
+from decent_core.report.formats import show
+from decent_core.report.page import write_page
+from decent_core.system.files import write_atomically
+from decent_core.tables.jobs import read_jobs
+from decent_core.tables.pool import Child
 from scripts.report import publish
-from scripts.reporting.page import write_page
-from scripts.reporting.table_text import show
-from scripts.running.children import Child
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decent_core.files import write_atomically
-from scripts.command.cli import options, run_main
-from scripts.tracking.panels import COLUMNS, SECTIONS, Curves, Finals
+from decent_core.config.command_line import options, run_main
+from decent_core.system.files import write_atomically
+from decent_core.tracking.panels import COLUMNS, SECTIONS, Curves, Finals
 
 NAME = "Decent-Bench"
 

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from scripts.command.cli import explained, run_main
-from tasks.assets import derive_help, derive_images, derive_text
+from decent_core.config.command_line import explained, run_main
+from tasks.gpt2 import derive_asset as derive_text
+from tasks.imagenet import derive_asset as derive_images
+from tasks.wmt14 import derive_asset as derive_help
 
 #: asset -> the function that writes it
 ASSETS: dict[str, Callable[[], Path]] = {

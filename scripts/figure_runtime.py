@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 
 from decent_core import topology as topologies
+from decent_core.config.command_line import options, run_main
+from decent_core.report.figures import COLOURS
+from decent_core.report.plots import GREY, label, new_figure, save
 from decent_core.runtime import (
     Noise,
     allreduce_time,
@@ -23,9 +26,6 @@ from decent_core.runtime import (
     simulate_allreduce,
     simulate_gossip,
 )
-from scripts.command.cli import options, run_main
-from scripts.reporting.figures import COLOURS
-from scripts.reporting.plots import GREY, label, new_figure, save
 
 WORLD_SIZE, LOCAL_SIZE, BUCKETS, UPDATE, VARIANCE = 32, 4, 7, 0.364, 0.00695
 WORK = paper_workload(BUCKETS, UPDATE, WORLD_SIZE)

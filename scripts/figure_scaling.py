@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from decent_core.files import write_atomically
+from decent_core.config.command_line import ROOT, options, run_main
+from decent_core.report.figures import COLOURS
+from decent_core.report.plots import label, new_figure, save
 from decent_core.runtime.fit import TOLERANCE, Estimate, Fit, fit
-from scripts.command.cli import ROOT, options, run_main
-from scripts.reporting.figures import COLOURS
-from scripts.reporting.plots import label, new_figure, save
+from decent_core.system.files import write_atomically
 
 BUCKETS = 7
 #: name and topology of published rows -> what the table calls them, and their colour

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from scripts.command.cli import options, run_main
+from decent_core.config.command_line import options, run_main
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> None:
 
 def ours(given: Options, decoder: str) -> tuple[float, float]:
     """Images a second by the clock, and by the CPU time of all processes, once the pipeline runs."""
-    from scripts.command.config import load
+    from decent_core.config.load import load
     from tasks.imagenet.files import FileImages
 
     chosen = [f"task.dataset={given.tree}", f"task.decoder={decoder}", "task.decode_processes=1"]

@@ -17,14 +17,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from decent_core.files import write_atomically
-from scripts.benches.lab import check_reference, earlier, origin
-from scripts.benches.loads import LoadName
-from scripts.benches.net_report import CELLS, report
-from scripts.command.cli import options, run_main
+from decent_core.config.command_line import options, run_main
+from decent_core.lab.loads import LoadName
+from decent_core.lab.namespaces import RATE, check_possible, hosts
+from decent_core.lab.net_report import CELLS, report
+from decent_core.lab.origin import check_reference, earlier, origin
+from decent_core.system.files import write_atomically
+from decent_core.system.processes import stop_signals_interrupt
 from scripts.netlab import run_workers
-from scripts.network.namespaces import RATE, check_possible, hosts
-from scripts.running.processes import stop_signals_interrupt
 
 SCHEMA = 2
 SLEPT = ("forward_ms", "backward_ms", "buckets")
@@ -94,7 +94,7 @@ def _command(given: Options, names: Sequence[str], out: Path) -> list[str]:
         "elements": given.bucket_kib * 256, "bucket": given.bucket_kib * 1024, "forward": given.forward_ms / 1000,
         "backward": given.backward_ms / 1000, "out": str(out),
     }  # fmt: skip
-    return ["python", "-m", "scripts.benches.net_worker", json.dumps(plan)]
+    return ["python", "-m", "decent_core.lab.net_worker", json.dumps(plan)]
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scripts.command.cli import options, run_main
-from scripts.network.namespaces import DEVICE, MOST_HOSTS, RATE, address, check_possible, hosts
-from scripts.running.processes import stop_all, stop_signals_interrupt
+from decent_core.config.command_line import options, run_main
+from decent_core.lab.namespaces import DEVICE, MOST_HOSTS, RATE, address, check_possible, hosts
+from decent_core.system.processes import stop_all, stop_signals_interrupt
 
 PORT = 29500
 POLL_SECONDS = 0.1

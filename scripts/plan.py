@@ -18,18 +18,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from decent_core.compare import item_of
-from decent_core.files import write_atomically
-from decent_core.record import read_all
-from scripts.command.cli import ROOT, options, run_main
-from scripts.command.config import load
-from scripts.command.run_config import RunConfig
-from scripts.planning.costs import bytes_sent_per_step, row_elements
-from scripts.planning.items import SHOWN_ELSEWHERE
-from scripts.planning.jobs import jobs_text
-from scripts.planning.registry import Planned, planned
-from scripts.planning.step_times import Sources, StepTime
-from scripts.running.children import Child
+from decent_core.config.command_line import ROOT, options, run_main
+from decent_core.config.load import load
+from decent_core.config.run_config import RunConfig
+from decent_core.records.identity import item_of
+from decent_core.records.record import read_all
+from decent_core.system.files import write_atomically
+from decent_core.tables.costs import bytes_sent_per_step, row_elements
+from decent_core.tables.items import SHOWN_ELSEWHERE
+from decent_core.tables.jobs import jobs_text
+from decent_core.tables.pool import Child
+from decent_core.tables.registry import Planned, planned
+from decent_core.tables.step_times import Sources, StepTime
 
 MS_PER_HOUR = 3.6e6
 GB = 1e9

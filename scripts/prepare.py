@@ -10,9 +10,8 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-import tasks
-from decent_core.clock import TimeLeft, readable
-from scripts.command.cli import run_main
+from decent_core.config.command_line import run_main
+from decent_core.display.times import TimeLeft, readable
 
 LINE_SECONDS = 10.0  # between two lines of a job log
 
@@ -53,15 +52,16 @@ class Display:
 def main(arguments: list[str]) -> None:
     """Prepare what the configuration's task needs and say what is there."""
     # not at the top: each tokenising process imports this file, and would import torch
-    from scripts.command.config import load
-    from scripts.command.help import wanted_help
+    from decent_core.config.help import wanted_help
+    from decent_core.config.load import load
+    from decent_core.config.task_package import import_task
 
     if wanted_help(arguments, __doc__):
         return
-    settings = load(arguments).task
+    config = load(arguments)
     display = Display()
     try:
-        summary = tasks.load(settings.name).prepare(settings, display)
+        summary = import_task(config.task_package).prepare(config.task, display)
     finally:
         display.close()
     print(summary)

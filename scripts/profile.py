@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.command.cli import options, run_main
-from scripts.command.config import load
-from scripts.network.pacing import bytes_a_second
+from decent_core.config.command_line import options, run_main
+from decent_core.config.load import load
+from decent_core.lab.pacing import bytes_a_second
 
 SCHEMA = 1
 OWN = ("out", "repeats", "rate", "--help", "-h")
@@ -45,8 +45,8 @@ def main(arguments: Sequence[str]) -> None:
     own = [text for text in arguments if text.partition("=")[0] in OWN]
     given = options(Options, own, __doc__ or "")
     config = load(["method=awc", "engine=distributed", *[text for text in arguments if text not in own]])
-    from decent_core.files import write_atomically
-    from scripts.network.measure import measure  # torch is imported only for a configuration that is right
+    from decent_core.lab.measure import measure  # torch is imported only for a configuration that is right
+    from decent_core.system.files import write_atomically
 
     profile = measure(config, given.repeats, given.rate)
     if profile is not None:

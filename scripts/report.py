@@ -11,17 +11,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from decent_core.compare import compare
-from decent_core.files import write_atomically
-from decent_core.published import read_published
-from decent_core.record import Record, read_all
-from scripts.command.cli import ROOT, options, run_main
-from scripts.reporting.figures import draw_curves
-from scripts.reporting.notes import metric_label
-from scripts.reporting.page import write_page
-from scripts.reporting.readme import fill
-from scripts.reporting.table_text import latex, show
-from scripts.reporting.tables import Report, make_reports
+from decent_core.config.command_line import ROOT, options, run_main
+from decent_core.records.published import read_published
+from decent_core.records.record import Record, read_all
+from decent_core.report.compare import compare
+from decent_core.report.figures import draw_curves
+from decent_core.report.formats import latex, show
+from decent_core.report.notes import metric_label
+from decent_core.report.page import write_page
+from decent_core.report.readme import fill
+from decent_core.report.tables import Report, make_reports
+from decent_core.system.files import write_atomically
 
 
 @dataclass(frozen=True)

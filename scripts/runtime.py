@@ -12,6 +12,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from decent_core import topology as topologies
+from decent_core.config.command_line import options, run_main
 from decent_core.runtime import (
     Noise,
     allreduce_time,
@@ -24,7 +25,6 @@ from decent_core.runtime import (
 )
 from decent_core.runtime.closed_forms import Convention
 from decent_core.runtime.noise import Granularity
-from scripts.command.cli import options, run_main
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ exit status of its own, torchrun and srun would kill the ranks that are still wr
 
 from collections.abc import Sequence
 
+from decent_core.config.command_line import run_main
+from decent_core.config.help import wanted_help
 from scripts import train
-from scripts.command.cli import run_main
-from scripts.command.help import wanted_help
 
 ORDERLY = ("ok", "diverged", "preempted")
 

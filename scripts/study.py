@@ -16,15 +16,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from decent_core.files import write_atomically
-from decent_core.record import read_all
-from scripts.command.cli import options, run_main
-from scripts.reporting.readme import fill
-from scripts.running.children import run_children
-from scripts.studies.figure import draw
-from scripts.studies.plan import load_study, plan
-from scripts.studies.table import Table
-from scripts.studies.table_text import at_a_glance, markdown
+from decent_core.config.command_line import options, run_main
+from decent_core.records.record import read_all
+from decent_core.report.readme import fill
+from decent_core.report.study_figure import draw
+from decent_core.report.study_table import Table
+from decent_core.report.study_text import at_a_glance, markdown
+from decent_core.system.files import write_atomically
+from decent_core.tables.pool import run_children
+from decent_core.tables.study import load_study, plan
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from decent_core.compare import item_of
-from decent_core.files import make_folder, write_atomically
-from scripts.command.cli import ROOT, options, run_main
-from scripts.command.config import load
+from decent_core.config.command_line import ROOT, options, run_main
+from decent_core.config.load import load
+from decent_core.records.identity import item_of
+from decent_core.system.files import make_folder, write_atomically
+from decent_core.tables.cluster import Cluster, load_cluster
+from decent_core.tables.jobs import jobs_text
+from decent_core.tables.pool import Child
 from scripts.plan import plan
-from scripts.planning.cluster import Cluster, load_cluster
-from scripts.planning.jobs import jobs_text
-from scripts.running.children import Child
 
 
 @dataclass(frozen=True)

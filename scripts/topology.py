@@ -19,9 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from decent_core import topology as topologies
+from decent_core.config.command_line import options, run_main
 from decent_core.topology import Topology, analysis
-from decent_core.topology.words import counted, describe_round
-from scripts.command.cli import options, run_main
+from decent_core.topology.describe import counted, describe_round
 
 PICTURES = Path("results/local/topology")
 MOST_ROUNDS = 16
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> None:
     if picture is None:
         console.print(f"not drawn: more than {MOST_DRAWN} workers (out=FILE.png draws them all the same)")
         return
-    from scripts.reporting.topology_picture import draw  # matplotlib takes a second, and not every call draws
+    from decent_core.report.topology_picture import draw  # matplotlib takes a second, and not every call draws
 
     draw(topology, picture)
     console.print(f"picture: {picture}", soft_wrap=True)

@@ -10,10 +10,10 @@ configuration, 3 the loss diverged, 75 stopped by a signal after saving a checkp
 import sys
 from collections.abc import Sequence
 
-from decent_core.signals import StopRequest
-from scripts.command.cli import run_main
-from scripts.command.config import load
-from scripts.command.help import wanted_help
+from decent_core.config.command_line import run_main
+from decent_core.config.help import wanted_help
+from decent_core.config.load import load
+from decent_core.system.signals import StopRequest
 
 EXIT_STATUS = {"ok": 0, "failed": 1, "diverged": 3, "preempted": 75}
 
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     stop = StopRequest().listen()
     config = load(arguments)
-    from scripts.running.run import Run  # torch is imported only for a configuration that is right
+    from decent_core.training.run import Run  # torch is imported only for a configuration that is right
 
     with Run(config, stop) as run:
         record, path = run.train()

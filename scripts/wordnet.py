@@ -1,6 +1,6 @@
 """Brings WordNet 3.0, which the METEOR score of translations needs: python -m scripts.wordnet  (set-up does it)."""
 
-from scripts.command.cli import explained, run_main
+from decent_core.config.command_line import explained, run_main
 from tasks.wmt14.wordnet import bring_wordnet
 
 

@@ -8,11 +8,11 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from decent_core.engine.chunks import Supply
 from decent_core.engine.exchange import Exchange
-from decent_core.engine.place import Place
-from decent_core.engine.transfer import Supply
+from decent_core.engine.rank_context import Place
+from decent_core.engine.settings import DistributedSettings
 from decent_core.methods import Pending
-from decent_core.settings import DistributedSettings
 from decent_core.topology import Round, Topology
 
 

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from decent_core.engine.combination import Combination
+from decent_core.engine.communicator import World
 from decent_core.engine.equality import check_equal_structure, derived_seed, hash_of
+from decent_core.engine.exchanges import Rounds
+from decent_core.engine.pipelined_update import Combination
 from decent_core.engine.replicas import Replicas
-from decent_core.engine.rounds import Rounds
+from decent_core.engine.settings import TrainerSettings
 from decent_core.engine.timing import DeviceClock, Mark
-from decent_core.engine.world import World
 from decent_core.methods import Method, Pending
-from decent_core.settings import TrainerSettings
 from decent_core.topology import Topology
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}

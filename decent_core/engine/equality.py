@@ -5,7 +5,7 @@ import hashlib
 import torch
 from torch import Tensor, nn
 
-from decent_core.engine.world import World
+from decent_core.engine.communicator import World
 
 
 def derived_seed(*parts: int) -> int:

@@ -8,9 +8,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from decent_core.engine.chunks import InFlight, Supply, Transfer
 from decent_core.engine.group_average import GroupAverage
-from decent_core.engine.place import Place
-from decent_core.engine.transfer import InFlight, Supply, Transfer
+from decent_core.engine.rank_context import Place
 from decent_core.methods import Done, Pending
 from decent_core.topology import GroupPlan, GroupRound, PeerPlan, PeerRound, Round, Topology
 

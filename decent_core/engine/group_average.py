@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import torch.distributed as dist
 from torch import Tensor
 
-from decent_core.engine.place import Place
-from decent_core.engine.transfer import NOT_THERE, Transfer
+from decent_core.engine.chunks import NOT_THERE, Transfer
+from decent_core.engine.rank_context import Place
 
 
 class GroupAverage:

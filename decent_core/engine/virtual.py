@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from decent_core.engine.transfer import Supply
+from decent_core.engine.chunks import Supply
 from decent_core.methods import Done
 from decent_core.topology import GroupRound, Round
 

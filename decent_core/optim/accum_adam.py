@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from decent_core.optim.knobs import check_knobs
+from decent_core.optim.ranges import check_knobs
 
 Operands = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # x, g, M, V, b of one tensor, all of its shape
 

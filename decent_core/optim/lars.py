@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from decent_core.optim.knobs import check_knobs
+from decent_core.optim.ranges import check_knobs
 
 
 def trust_ratio(x: Tensor, g: Tensor, weight_decay: float, trust_coefficient: float, eps: float) -> Tensor:

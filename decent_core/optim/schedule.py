@@ -9,7 +9,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Literal
 
-from decent_core.optim.knobs import check_knobs
+from decent_core.optim.ranges import check_knobs
 
 
 def _warm_up(step: int, warmup_steps: int, warmup_start: float) -> float:

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from torch import optim
 
 from decent_core.optim.accum_adam import AccumAdam, AccumAdamW
-from decent_core.optim.knobs import check_knobs
 from decent_core.optim.lars import LARS
+from decent_core.optim.ranges import check_knobs
 
 
 @dataclass(frozen=True)

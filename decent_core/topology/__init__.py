@@ -1,6 +1,6 @@
 """Topologies: periodic schedules of mixing rounds, defined once as pure data, without torch.
 
-A topology is added by one file in `families/`: its name is the topology's, its function `schedule(world, **options)`
+A topology is added by one file in `graphs/`: its name is the topology's, its function `schedule(world, **options)`
 returns the rounds.
 """
 

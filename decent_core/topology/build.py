@@ -1,4 +1,4 @@
-"""From a name to a topology. Each module in `families/` is one topology; its file name is the topology's name."""
+"""From a name to a topology. Each module in `graphs/` is one topology; its file name is the topology's name."""
 
 import difflib
 import importlib
@@ -11,9 +11,9 @@ from functools import lru_cache
 from types import ModuleType, NoneType, UnionType
 from typing import Any, Literal
 
-from decent_core.topology import families
+from decent_core.topology import graphs
+from decent_core.topology.layout import World, make_world
 from decent_core.topology.rounds import Floats, Ints, Round
-from decent_core.topology.world import World, make_world
 
 KEPT_ROUNDS = 64
 
@@ -54,7 +54,7 @@ class Topology:
 
 def names() -> list[str]:
     """The topologies that there are, sorted."""
-    return sorted(module.name for module in pkgutil.iter_modules(families.__path__))
+    return sorted(module.name for module in pkgutil.iter_modules(graphs.__path__))
 
 
 def options(name: str) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def unknown(what: str, given: str, known: Sequence[str]) -> ValueError:
 def _family(name: str) -> ModuleType:
     if name not in names():
         raise unknown("topology", name, names())
-    return importlib.import_module(f"{families.__name__}.{name}")
+    return importlib.import_module(f"{graphs.__name__}.{name}")
 
 
 def _parameters(family: ModuleType) -> dict[str, inspect.Parameter]:

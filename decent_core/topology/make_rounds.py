@@ -1,4 +1,4 @@
-"""How families state a round: as disjoint groups, as weighted edges, or as one rule for every worker."""
+"""How a topology states a round: as disjoint groups, as weighted edges, or as one rule for every worker."""
 
 from collections.abc import Mapping
 

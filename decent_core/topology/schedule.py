@@ -1,4 +1,4 @@
-"""A periodic list of rounds, as a family in `families/` returns it."""
+"""A periodic list of rounds, as a family in `graphs/` returns it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

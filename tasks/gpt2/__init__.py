@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 from tasks.gpt2.settings import Settings
 
 if TYPE_CHECKING:
-    from decent_core.task import Task
+    from torch import nn
 
-__all__ = ["Settings", "build", "prepare"]
+    from decent_core.training.task import Task
+
+__all__ = ["Settings", "build", "build_model", "prepare"]
 
 
 def build(settings: Settings, seed: int, world_size: int) -> "Task":
@@ -16,6 +18,13 @@ def build(settings: Settings, seed: int, world_size: int) -> "Task":
     from tasks.gpt2.task import Gpt2Task  # transformers takes seconds to import; settings and tables don't need it
 
     return Gpt2Task(settings, seed, world_size)
+
+
+def build_model(settings: Settings) -> "nn.Module":
+    """The model with its initial weights; it needs no data."""
+    from tasks.gpt2.model import build_gpt2
+
+    return build_gpt2(settings)
 
 
 def prepare(settings: Settings, progress: Callable[[int, int], None]) -> str:

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
+from tasks.common.parallel import cores, ordered_map
+from tasks.common.preparing import Progress, alone
 from tasks.gpt2.bpe import Bpe, gpt2_bpe, train_bpe
 from tasks.gpt2.settings import Settings
 from tasks.gpt2.source import Embedded, Piece, Source, open_source
 from tasks.gpt2.tokens import identity, read_manifest, token_folder
 from tasks.gpt2.writer import TokenWriter
-from tasks.parallel import cores, ordered_map
-from tasks.preparing import Progress, alone
 
 CHECKPOINT_SECONDS = 5.0
 

@@ -1,4 +1,4 @@
-"""GPT-2 on text as a `decent_core.task.Task`."""
+"""GPT-2 on text as a `decent_core.training.task.Task`."""
 
 import math
 from collections.abc import Sequence
@@ -7,13 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from decent_core.task import Batch, Task
+from decent_core.training.task import Batch, Task
+from tasks.common.sampling import local_batch, positions
 from tasks.gpt2.model import build_gpt2
 from tasks.gpt2.prepare import prepare
 from tasks.gpt2.settings import Settings
 from tasks.gpt2.tokens import load_tokens
 from tasks.gpt2.windows import IGNORED, TrainingWindows, ValidationWindows, shards_by_document
-from tasks.sampling import local_batch, positions
 
 #: a validation batch's summed loss (nats) and how many tokens it predicts
 Part = tuple[float, int]

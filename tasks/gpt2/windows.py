@@ -8,8 +8,8 @@ from typing import overload
 import numpy as np
 import torch
 
-from decent_core.task import Batch
-from tasks.sampling import Epochs, generator
+from decent_core.training.task import Batch
+from tasks.common.sampling import Epochs, generator
 
 IGNORED = -100  # target of padding: no term of the loss
 

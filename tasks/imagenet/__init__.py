@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 from tasks.imagenet.settings import Settings
 
 if TYPE_CHECKING:
-    from decent_core.task import Task
+    from torch import nn
 
-__all__ = ["Settings", "build", "prepare"]
+    from decent_core.training.task import Task
+
+__all__ = ["Settings", "build", "build_model", "prepare"]
 
 
 def build(settings: Settings, seed: int, world_size: int) -> "Task":
@@ -16,6 +18,16 @@ def build(settings: Settings, seed: int, world_size: int) -> "Task":
     from tasks.imagenet.task import ImageTask  # torchvision takes seconds to import; settings and tables don't need it
 
     return ImageTask(settings, seed, world_size)
+
+
+def build_model(settings: Settings) -> "nn.Module | None":
+    """The model with its initial weights; None where only the data say how many classes there are."""
+    from tasks.imagenet.fashion import CLASSES
+    from tasks.imagenet.model import build_model as build_for
+    from tasks.imagenet.settings import FASHION, ILSVRC_CLASSES
+
+    classes = CLASSES if settings.dataset in FASHION else ILSVRC_CLASSES if settings.dataset == "ilsvrc" else None
+    return None if classes is None else build_for(settings, classes)
 
 
 def prepare(settings: Settings, progress: Callable[[int, int], None]) -> str:

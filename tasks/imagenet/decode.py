@@ -14,9 +14,9 @@ from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 from torchvision.transforms.v2 import functional as vision
 
+from tasks.common.parallel import end_with_parent
 from tasks.imagenet.crops import Crop, Cropping, croppings
 from tasks.imagenet.settings import Settings
-from tasks.parallel import end_with_parent
 
 #: what reading and decoding raise for files that are missing, cut off or no images
 UNREADABLE = (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error, Image.DecompressionBombError)

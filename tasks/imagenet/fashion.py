@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from decent_core.task import Batch
+from decent_core.training.task import Batch
 from tasks import assets
 from tasks.imagenet.images import Draw
 from tasks.imagenet.settings import Settings

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from decent_core.task import Batch
+from decent_core.training.task import Batch
 from tasks.imagenet.images import Draw
 from tasks.imagenet.loader import Decoder, Ordered
 from tasks.imagenet.settings import Settings

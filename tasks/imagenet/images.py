@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from decent_core.task import Batch
+from decent_core.training.task import Batch
 
 #: (step, worker) -> indices [B] into the training images, and a random seed for each, int64 [B]
 Draw = Callable[[int, int], tuple[np.ndarray, np.ndarray]]

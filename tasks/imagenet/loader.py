@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from decent_core.signals import STOP_SIGNALS
+from decent_core.system.signals import STOP_SIGNALS
+from tasks.common.parallel import unheard
 from tasks.imagenet.dali import Dali
 from tasks.imagenet.decode import Decoded, Reader, decode, shares, start
 from tasks.imagenet.settings import Settings
-from tasks.parallel import unheard
 
 log = logging.getLogger(__name__)
 

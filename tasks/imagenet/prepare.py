@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from tasks.common.preparing import Progress, alone
 from tasks.imagenet import ilsvrc
 from tasks.imagenet.fashion_files import prepare_fashion
 from tasks.imagenet.settings import Settings
-from tasks.preparing import Progress, alone
 
 
 def prepare(settings: Settings, progress: Progress) -> str:

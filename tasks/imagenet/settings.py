@@ -5,6 +5,7 @@ from typing import Literal
 
 #: data sets that are held in memory as grey images of 28 x 28 pixels, in 10 classes
 FASHION = ("fashion_mnist_12k", "fashion_mnist")
+ILSVRC_CLASSES = 1000
 
 
 @dataclass(frozen=True)

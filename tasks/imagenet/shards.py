@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from tasks.common.sampling import Epochs, generator, local_batch, positions
 from tasks.imagenet.settings import Settings
-from tasks.sampling import Epochs, generator, local_batch, positions
 
 SPLIT_STREAM = 1_000_003  # random numbers of the split; beyond any worker's stream
 

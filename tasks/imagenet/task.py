@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from decent_core.task import Batch, Task
+from decent_core.training.task import Batch, Task
+from tasks.common.sampling import generator
 from tasks.imagenet.fashion import FashionImages
 from tasks.imagenet.files import FileImages
 from tasks.imagenet.images import Images, evenly_spaced
 from tasks.imagenet.model import build_model
 from tasks.imagenet.settings import FASHION, Settings
 from tasks.imagenet.shards import Sampler
-from tasks.sampling import generator
 
 AUGMENTATION_STREAM = 1_000_004  # random numbers of the augmentation; beyond any worker's stream
 
@@ -25,7 +25,7 @@ Part = tuple[float, int, int, int]
 
 
 class ImageTask(Task):
-    """See `decent_core.task.Task`. A batch is {images: uint8 [B, C, H, W], labels: int64 [B]}."""
+    """See `decent_core.training.task.Task`. A batch is {images: uint8 [B, C, H, W], labels: int64 [B]}."""
 
     name = "imagenet"
     primary_metric = "top1"

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 from tasks.regression.settings import Settings
 
 if TYPE_CHECKING:
-    from decent_core.task import Task
+    from torch import nn
 
-__all__ = ["Settings", "build"]
+    from decent_core.training.task import Task
+
+__all__ = ["Settings", "build", "build_model"]
 
 
 def build(settings: Settings, seed: int, world_size: int) -> "Task":
@@ -15,3 +17,10 @@ def build(settings: Settings, seed: int, world_size: int) -> "Task":
     from tasks.regression.task import RegressionTask
 
     return RegressionTask(settings, world_size)
+
+
+def build_model(settings: Settings) -> "nn.Module":
+    """The point that is optimised."""
+    from tasks.regression.task import Point
+
+    return Point(settings.dimension)

@@ -1,4 +1,4 @@
-"""Regression as a `decent_core.task.Task`."""
+"""Regression as a `decent_core.training.task.Task`."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from decent_core.task import Batch, Task
+from decent_core.training.task import Batch, Task
 from tasks.regression.problem import draw
 from tasks.regression.settings import Settings
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 from tasks.wmt14.settings import Settings
 
 if TYPE_CHECKING:
-    from decent_core.task import Task
+    from torch import nn
 
-__all__ = ["Settings", "build", "prepare"]
+    from decent_core.training.task import Task
+
+__all__ = ["Settings", "build", "build_model", "prepare"]
 
 
 def build(settings: Settings, seed: int, world_size: int) -> "Task":
@@ -18,6 +20,13 @@ def build(settings: Settings, seed: int, world_size: int) -> "Task":
     )  # transformers takes seconds to import; settings and tables don't need it
 
     return TranslationTask(settings, seed, world_size)
+
+
+def build_model(settings: Settings) -> "nn.Module | None":
+    """The model with its initial weights; None for fairseq's, which needs its dictionaries."""
+    from tasks.wmt14.model import MarianTransformer
+
+    return MarianTransformer(settings) if settings.model == "marian" else None
 
 
 def prepare(settings: Settings, progress: Callable[[int, int], None]) -> str:

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tasks.sampling import generator
+from tasks.common.sampling import generator
 
 ORDER, SHUFFLE = 0, 1
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.parallel import cores, ordered_map
-from tasks.preparing import Progress, alone
+from tasks.common.parallel import cores, ordered_map
+from tasks.common.preparing import Progress, alone
 from tasks.wmt14.binarised import token_type, write_index
 from tasks.wmt14.bpe import Bpe, learn_bpe, load_bpe
 from tasks.wmt14.clean import clean

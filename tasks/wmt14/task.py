@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from decent_core.task import Batch, Task
+from decent_core.training.task import Batch, Task
 from tasks.wmt14.batches import TokenBatches
 from tasks.wmt14.binarised import EOS, PAD
 from tasks.wmt14.clean import detokenise, join_pieces

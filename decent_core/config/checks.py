@@ -1,0 +1,45 @@
+"""What a configuration must not hold: values out of range, and combinations in which something would be ignored."""
+
+from typing import Any
+
+from decent_core.config.run_config import RunConfig
+from decent_core.methods import METHODS
+from decent_core.topology import build
+
+SMALLEST = {
+    "seed": 0, "world_size": 1, "trainer.steps": 1, "trainer.eval_every": 0, "trainer.checkpoint_every": 0,
+    "trainer.log_every": 1, "trainer.keep_checkpoints": 1, "trainer.micro_batches": 1, "trainer.clip_norm": 0,
+    "trainer.diverged_patience": 1, "trainer.threads": 1,
+}  # fmt: skip
+
+
+def check(config: RunConfig) -> None:
+    """Raises ValueError with the key, the value and the reason."""
+    _check_numbers(config)
+    _check_combination(config)
+
+
+def _check_numbers(config: RunConfig) -> None:
+    for key, smallest in SMALLEST.items():
+        value: Any = config
+        for part in key.split("."):
+            value = getattr(value, part)
+        if value is not None and value < smallest:
+            raise ValueError(f"{key}={value}: must be at least {smallest}")
+    if config.resume == "":
+        raise ValueError("resume=: give auto, never or the path of a checkpoint")
+
+
+def _check_combination(config: RunConfig) -> None:
+    """Refuse what would be ignored or has no meaning, with the reason."""
+    method = METHODS[config.method.name](**config.method.options)
+    if not method.uses_topology and config.topology.name != "complete":
+        averaged = "gradients" if method.averages_gradients else "models"
+        raise ValueError(
+            f"topology={config.topology.name}: method={method.name} averages {averaged} over all workers and knows no "
+            "other topology than complete; give topology=complete, or a gossip method such as method=awc"
+        )
+    method.check_optimizer(config.optimizer.name, getattr(config.optimizer, "nesterov", False))
+    if config.engine.name == "virtual":  # otherwise the launcher knows the world
+        topology = build(config.topology.name, config.world_size, config.local_size or 1, **config.topology.options)
+        method.check_topology(topology, getattr(config.optimizer, "momentum", 0.0))

@@ -1,0 +1,1 @@
+"""Progress and time left, on a terminal or in a job log. No torch."""

@@ -1,0 +1,42 @@
+"""One rank's place among the processes of a job, and what it says when they do not answer."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from decent_core.engine.settings import DistributedSettings
+
+
+class ExchangeError(RuntimeError):
+    """A peer did not answer in time, or a connection broke; the message names the operation and the ranks."""
+
+
+class Place:
+    """This process's rank, device and settings in the default process group."""
+
+    def __init__(self, settings: DistributedSettings, device: torch.device):
+        self.settings, self.device = settings, device
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.timeout = timedelta(seconds=settings.timeout_seconds)
+
+    @contextmanager
+    def named(self, operation: str, ranks: Sequence[int]) -> Iterator[None]:
+        """Turn a communication failure inside into an `ExchangeError` that says what it was and who took part."""
+        try:
+            yield
+        except RuntimeError as error:
+            if isinstance(error, ExchangeError) or not _is_communication_failure(error):
+                raise
+            reason = str(error).splitlines()[0]
+            raise ExchangeError(
+                f"{operation} between ranks {list(ranks)} did not complete on rank {self.rank}"
+                f" (time-out {self.settings.timeout_seconds:g} s): {reason}"
+            ) from error
+
+
+def _is_communication_failure(error: RuntimeError) -> bool:
+    text = str(error).lower()
+    return isinstance(error, dist.DistError) or any(word in text for word in ("gloo", "nccl", "timed out", "timeout"))

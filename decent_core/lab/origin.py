@@ -1,0 +1,41 @@
+"""What the benches share on the side that starts the workers."""
+
+import importlib.metadata
+import importlib.util
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from decent_core.records.provenance import git_state, versions
+
+PATHS = ("out", "measured")
+WANTED = "give the .json that an earlier call of the same bench has written"
+
+
+def check_reference() -> None:
+    """Raises ValueError if the reference implementation is not installed."""
+    if importlib.util.find_spec("decent_dp") is None:
+        raise ValueError("decent-dp, the reference, is not installed: make setup, or pip install '.[compare]'")
+
+
+def origin(schema: int, given: Any) -> dict[str, Any]:
+    """What the measurements of a bench are headed by: its options, but for paths, the commit, and all versions."""
+    commit, dirty = git_state()
+    chosen = {key: value for key, value in asdict(given).items() if key not in PATHS}
+    return {
+        "schema": schema, "source": "measured", "options": chosen, "git_commit": commit, "git_dirty": dirty,
+        "versions": {**versions(), "decent-dp": importlib.metadata.version("decent-dp")},
+    }  # fmt: skip
+
+
+def earlier(path: str, schema: int, holds: Sequence[str]) -> dict[str, Any]:
+    """What this bench, whose measurements have these keys, has written before; ValueError if the file is none of it."""
+    try:
+        record = json.loads(Path(path).read_text())
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"measured={path}: cannot be read ({error}); {WANTED}") from None
+    if not isinstance(record, dict) or record.get("schema") != schema or not {*holds, "options"} <= record.keys():
+        raise ValueError(f"measured={path}: does not hold this bench's {', '.join(holds)}; {WANTED}")
+    return record

@@ -1,0 +1,43 @@
+"""The step log: what a run says of its steps and evaluations, beside its record. No torch."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from decent_core.records.record import finite
+from decent_core.system.files import write_atomically
+
+
+class MetricsLog:
+    """`metrics.jsonl`: one JSON object a line, each with its `step`, appended as the run goes."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def append(self, values: Mapping[str, Any]) -> None:
+        """Append one line; `values` holds `step`."""
+        assert "step" in values, f"a line of {self.path.name} needs its step, got {sorted(values)}"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.path, "a") as stream:
+            stream.write(json.dumps(finite(dict(values)), allow_nan=False) + "\n")
+
+    def lines(self) -> list[dict[str, Any]]:
+        """All whole lines; one that a killed process left half written is left out."""
+        if not self.path.exists():
+            return []
+        *whole, _half = self.path.read_text().split("\n")
+        return [json.loads(line) for line in whole]
+
+    def truncate_after(self, step: int, finished: bool = False) -> None:
+        """Drop the lines of later steps: a resumed run writes them again, and steps never go backwards.
+
+        With `finished` all training is done by then, and only the final evaluation is made again: its lines go too.
+        """
+        if self.path.exists():
+            again = {"eval"} if finished else set()
+            kept = [
+                line for line in self.lines()
+                if line["step"] < step or (line["step"] == step and line.get("kind") not in again)
+            ]  # fmt: skip
+            write_atomically(self.path, "".join(json.dumps(line) + "\n" for line in kept))

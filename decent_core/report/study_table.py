@@ -1,0 +1,122 @@
+"""What a study compares: every method at its own best rate and at the baseline's, paired by seed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas
+
+from decent_core.records.record import Record
+from decent_core.report.compare import Row, difference, make_row
+from decent_core.report.intervals import Interval
+from decent_core.tables.study import Cell, Study
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line's runs in a panel: a row of seeds for each rate."""
+
+    label: str
+    rows: dict[float, Row]
+    best_rate: float | None  # of those at which all seeds of the line have ended well; None if there is none
+    at_edge: bool  # whether it is the smallest or largest that was tried: another might be better still
+
+    @property
+    def best(self) -> Row | None:
+        return None if self.best_rate is None else self.rows[self.best_rate]
+
+
+class Table:
+    """Cells of a study with their records, at least one."""
+
+    def __init__(self, study: Study, found: Sequence[tuple[Cell, Record]]):
+        if not found:
+            raise ValueError("no run of the study is finished; leave out jobs=0 to run it")
+        self.study, self.found = study, found
+        self.metric = found[0][1].primary_metric
+        self.lower_is_better = make_row("", [found[0][1]]).lower_is_better
+
+    @cached_property
+    def panels(self) -> dict[str, list[Line]]:
+        """The lines of each panel of which anything has been run, in the study's order."""
+        begun = {cell.panel for cell, _ in self.found}
+        return {
+            panel.label: [
+                self._line(panel.label, line.label, self.study.rates_of(panel, line)) for line in self.study.lines
+            ]
+            for panel in self.study.panels
+            if panel.label in begun
+        }
+
+    def _line(self, panel: str, label: str, grid: list[float]) -> Line:
+        runs: dict[float, list[Record]] = {}
+        for cell, record in self.found:
+            if (cell.panel, cell.line) == (panel, label):
+                runs.setdefault(cell.rate, []).append(record)
+        rows = {rate: make_row(label, records) for rate, records in sorted(runs.items())}
+        seeds = {record.seed for records in runs.values() for record in records}
+        whole = {rate: self._mean(row) for rate, row in rows.items() if {run.seed for run in row.runs} == seeds}
+        choose = min if self.lower_is_better else max
+        best = choose(whole, key=lambda rate: whole[rate]) if whole else None
+        return Line(label, rows, best, len(grid) > 1 and best in (min(rows, default=None), max(rows, default=None)))
+
+    def _mean(self, row: Row) -> float:
+        found = row.interval(self.metric)
+        assert found is not None
+        return found.mean
+
+    def values(self) -> list[dict[str, Any]]:
+        """A row for each panel and line: its own best rate, and the baseline's."""
+        found = []
+        for panel, lines in self.panels.items():
+            base = next(line for line in lines if line.label == self.study.baseline)
+            focus = next((line for line in lines if line.label == self.study.focus), None)
+            for line in lines:
+                equal = line.rows.get(base.best_rate) if base.best_rate is not None else None
+                found.append(
+                    {
+                        "panel": panel,
+                        "line": line.label,
+                        "rates": list(line.rows),
+                        "rate": line.best_rate,
+                        "at_edge": line.at_edge,
+                        "tuned": line.best.interval(self.metric) if line.best else None,
+                        "difference": self._difference(line.best, base.best),
+                        "lead": self._lead(focus, line) if focus else None,
+                        "equal_rate": base.best_rate if equal else None,
+                        "equal": equal.interval(self.metric) if equal else None,
+                        "equal_difference": self._difference(equal, base.best),
+                        "runs": sum(len(row.records) for row in line.rows.values()),
+                        "missed": sum(sum(row.missed.values()) for row in line.rows.values()),
+                    }
+                )
+        return found
+
+    def _difference(self, row: Row | None, base: Row | None) -> Interval | None:
+        return None if row is None or base is None or row is base else difference(row, base, self.metric)
+
+    def _lead(self, focus: Line, line: Line) -> Interval | None:
+        """How much better the line in focus is."""
+        ahead, behind = (line, focus) if self.lower_is_better else (focus, line)
+        return self._difference(ahead.best, behind.best)
+
+    def frame(self) -> pandas.DataFrame:
+        """Every rate of every line, unrounded."""
+        lines = [(panel, line) for panel, found in self.panels.items() for line in found]
+        return pandas.DataFrame(
+            [
+                {
+                    "panel": panel, "method": line.label, "rate": rate, "seeds": len(row.runs),
+                    "missed": sum(row.missed.values()),
+                    **_spread(row.interval(self.metric), self.metric),
+                    **_spread(row.interval("consensus_distance"), "consensus_distance"),
+                }
+                for panel, line in lines
+                for rate, row in line.rows.items()
+            ]
+        )  # fmt: skip
+
+
+def _spread(found: Interval | None, name: str) -> dict[str, float | None]:
+    return {name: found.mean if found else None, f"{name}_half_width": found.half_width if found else None}

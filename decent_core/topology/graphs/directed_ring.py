@@ -1,0 +1,10 @@
+"""Every worker averages with its successor on a ring, 1/2 each; nothing flows the other way."""
+
+from decent_core.topology.layout import World
+from decent_core.topology.make_rounds import circulant
+from decent_core.topology.schedule import Schedule, static
+
+
+def schedule(world: World) -> Schedule:
+    """Serves any world. rho = cos(pi / N)."""
+    return static(circulant(world.size, {0: 0.5, 1: 0.5}))

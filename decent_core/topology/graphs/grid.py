@@ -1,0 +1,22 @@
+"""Every worker averages with its up to four neighbours on a grid of rows and columns, Metropolis weights."""
+
+import math
+
+import numpy as np
+
+from decent_core.topology.layout import World
+from decent_core.topology.make_rounds import metropolis
+from decent_core.topology.schedule import Schedule, static
+
+
+def schedule(world: World, rows: int | None = None) -> Schedule:
+    """Serves any world that `rows` divides; without `rows`, the grid nearest to a square is taken."""
+    divisors = [d for d in range(1, math.isqrt(world.size) + 1) if world.size % d == 0]
+    rows = divisors[-1] if rows is None else rows
+    if rows < 1 or world.size % rows:
+        works = sorted({*divisors, *(world.size // d for d in divisors)})
+        raise ValueError(f"rows must divide the number of workers (works: {works}), got {rows}")
+    number = np.arange(world.size).reshape(rows, -1)
+    down = np.stack((number[:-1].ravel(), number[1:].ravel()), axis=1)
+    right = np.stack((number[:, :-1].ravel(), number[:, 1:].ravel()), axis=1)
+    return static(metropolis(world.size, np.concatenate((down, right))))

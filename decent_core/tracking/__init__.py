@@ -1,0 +1,1 @@
+"""Sends a run to a dashboard: Weights & Biases or trackio."""

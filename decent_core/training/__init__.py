@@ -1,0 +1,1 @@
+"""One training run: joins the ranks, builds the parts, trains, evaluates, saves and writes the record."""

@@ -1,1 +1,0 @@
-"""Step times, beside other implementations and beside predictions."""

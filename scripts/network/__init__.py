@@ -1,1 +1,0 @@
-"""Slow networks on one machine, and what exchanges take."""

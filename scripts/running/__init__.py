@@ -1,1 +1,0 @@
-"""Training runs: one in this process, or many in processes of their own."""

@@ -1,1 +1,0 @@
-"""Methods over a grid of learning rates and seeds."""

@@ -1,1 +1,0 @@
-"""Dashboards that a run is sent to, and what they show."""
