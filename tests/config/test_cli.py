@@ -12,9 +12,8 @@ from decent_core import topology
 from decent_core.config.command_line import options, run_main
 from decent_core.records.record import write
 from decent_core.system.files import WrongPath, make_folder, write_atomically
+from tests.support import ROOT
 from tests.support.records import make_record
-
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from decent_core.config.load import load
+from tests.support import ROOT
 
-ROOT = Path(__file__).parents[2]
 # docs/extending.md adds what its commands use; a test of its own runs them
 PAGES = [ROOT / "README.md", *(path for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "extending.md")]
 FENCED = re.compile(r"^```(?:sh|bash|)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support import ROOT
+
 PAGE = (ROOT / "docs" / "extending.md").read_text()
 
 
@@ -76,5 +77,5 @@ def test_methods_and_facilities_that_the_page_names_exist():
         assert (ROOT / "decent_core" / "methods" / f"{name}.py").exists(), name
     for name in re.findall(r"workers\.(\w+)", PAGE):
         assert hasattr(base.Workers, name), name
-    for path in re.findall(r"`(tests/\w+\.py)`", PAGE):
+    for path in re.findall(r"`(tests/[\w/]+\.py)`", PAGE):
         assert (ROOT / path).exists(), path

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,10 +22,9 @@ from decent_core.lab.report import table
 from decent_core.methods import METHODS
 from scripts import bench
 from scripts.bench import GOSSIP, Options
-from tests.support import needs
+from tests.support import ROOT, needs
 from tests.support.ranks import run_ranks
 
-ROOT = Path(__file__).parents[2]
 LR, STEPS, BUCKET_BYTES = 0.1, 9, 512
 MEBIBYTE = 2**20
 

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,9 +11,8 @@ from decent_core.lab.namespaces import megabits
 from decent_core.lab.net_report import CELLS
 from scripts import netbench
 from scripts.netbench import Options
-from tests.support import needs
+from tests.support import ROOT, needs
 
-ROOT = Path(__file__).parents[2]
 COMPUTE_MS, BUCKET_KIB = 30.0, 256
 #: a bucket over 20 Mbit/s; gossip sends four of them
 MESSAGE_MS = BUCKET_KIB * 8.192 / 20

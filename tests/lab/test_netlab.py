@@ -12,9 +12,8 @@ import pytest
 
 from decent_core.lab.namespaces import PREFIX, remove_leftovers
 from decent_core.records.record import read
-from tests.support import needs
+from tests.support import ROOT, needs
 
-ROOT = Path(__file__).parents[2]
 RATE_MBIT, SENT = 40, 4_000_000
 #: rank 1 sends to rank 0 over the device's address; rank 0 prints the rate it received at, in Mbit/s, after the burst
 TRANSFER = """

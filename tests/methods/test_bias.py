@@ -1,15 +1,14 @@
 """The tables of biases: the committed ones are what the code makes of the committed numbers."""
 
-from pathlib import Path
-
 import pandas
 import pytest
 
 from decent_core.config.load import load
 from scripts import bias
 from tasks.regression.problem import draw
+from tests.support import ROOT
 
-FIGURES = Path(__file__).parents[2] / "results" / "figures"
+FIGURES = ROOT / "results" / "figures"
 CONFIG = load(["experiment=l/figure2/decentlam", "scale=tiny"])
 ORIGIN = "- Computed with commit "
 

@@ -1,9 +1,8 @@
-from pathlib import Path
-
 from decent_core.records.published import published_value, read_published
+from tests.support import ROOT
 from tests.support.records import make_record
 
-PUBLISHED = Path(__file__).parents[2] / "results" / "published.csv"
+PUBLISHED = ROOT / "results" / "published.csv"
 
 
 def test_published_values_are_complete_and_joined_by_experiment():

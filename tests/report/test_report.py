@@ -1,6 +1,5 @@
 import csv
 import io
-from pathlib import Path
 
 import matplotlib.image
 import numpy as np
@@ -17,9 +16,9 @@ from decent_core.report.tables import make_reports
 from decent_core.system.files import write_atomically
 from scripts import report
 from scripts.report import publish, update_readme
+from tests.support import ROOT
 from tests.support.records import make_record
 
-ROOT = Path(__file__).parents[2]
 ROWS = ("allreduce_adamw", "accum_adamw_aer", "dadam_aer")
 
 

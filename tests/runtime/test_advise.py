@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +16,8 @@ from decent_core.runtime.forecast import predict
 from decent_core.runtime.machines import Profile, fabric_for, read_profile
 from decent_core.runtime.predict import Links, Measured, Step, predict_allreduce, predict_gossip, serving
 from scripts import advise
+from tests.support import ROOT
 
-ROOT = Path(__file__).parents[2]
 #: 10 MB of parameters in two buckets, 30 ms forward and backward, 1 ms update
 STEP = Step(0.01, 0.02, 0.001, 1e7, 5e6, Noise())
 #: 1 GB/s between nodes, 10 GB/s inside; no latency

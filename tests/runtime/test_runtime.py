@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,9 +24,9 @@ from decent_core.runtime import (
     simulate_allreduce,
     simulate_gossip,
 )
+from tests.support import ROOT
 from tests.support import runtime_reference as reference
 
-ROOT = Path(__file__).parents[2]
 N, B, THETA, VARIANCE = 32, 7, 0.364, 0.00695
 PAPER = paper_workload(B, THETA, N)
 WORLDS = {"torus": 36}

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from decent_core.records.step_log import MetricsLog
+from tests.support import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 ROW = ["experiment=p/gpt2/accum_adamw_aer", "scale=smoke", "trainer.steps=30", "trainer.eval_every=10"]
 SMALL = ["task=regression", "method=decentlam", "topology=ring", "optimizer=sgd", "scale=smoke"]
 

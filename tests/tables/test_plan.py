@@ -27,11 +27,10 @@ from decent_core.tables.step_times import Sources
 from scripts import plan, reproduce, submit
 from scripts.collect import unfinished
 from tests.methods.test_methods import CASES
-from tests.support import engines
+from tests.support import ROOT, engines
 from tests.support.records import make_record
 from tests.support.toy import ToyTask
 
-ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = ROOT / "results" / "published.csv"
 FIGURE6 = {"AllReduce": "allreduce", "SGP": "sgp", "Decent": "awc"}
 STEPS = 24

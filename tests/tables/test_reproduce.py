@@ -14,8 +14,7 @@ from decent_core.config.load import load
 from decent_core.records.record import read
 from decent_core.tables.pool import Child, quoted, run_children
 from scripts.reproduce import Options, plan
-
-ROOT = Path(__file__).parents[2]
+from tests.support import ROOT
 
 
 def start(tmp_path, *arguments):

@@ -14,9 +14,8 @@ from decent_core.tables.costs import bytes_sent_per_step, row_elements
 from decent_core.tables.registry import make_run, planned
 from scripts import submit
 from scripts.submit import Submission
-from tests.support import needs
+from tests.support import ROOT, needs
 
-ROOT = Path(__file__).resolve().parents[2]
 pytestmark = needs.slurm
 
 

@@ -18,9 +18,9 @@ from decent_core.report.study_table import Table
 from decent_core.report.study_text import markdown
 from decent_core.tables.study import Line, Panel, Study, load_study, plan
 from scripts import study
+from tests.support import ROOT
 from tests.support.records import make_record
 
-ROOT = Path(__file__).parents[2]
 MADE_UP = Study(
     title="made up", scale="smoke", seeds=2, common=("task=gpt2", "trainer.eval_every=0"),
     panels=(Panel("all"),),

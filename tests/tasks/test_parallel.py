@@ -4,14 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tasks.common.parallel import WAITING, ordered_map
+from tests.support import ROOT
 from tests.support.processes import children, still_running
 
-ROOT = Path(__file__).parents[2]
 RUN = """
 import time
 from tasks.common.parallel import ordered_map

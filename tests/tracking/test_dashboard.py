@@ -5,16 +5,15 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from decent_core.config.load import load
 from decent_core.records.record import read_all
 from scripts.dashboard import main
+from tests.support import ROOT
 from tests.support.offline_runs import history, offline_runs, summary
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "dashboards.md").read_text()
 
 

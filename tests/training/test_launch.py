@@ -5,16 +5,14 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import torch
 
 from decent_core.records.record import read
 from decent_core.training.launch import Launch, choose_device, find_launch
-from tests.support import needs
+from tests.support import ROOT, needs
 
-ROOT = Path(__file__).resolve().parents[2]
 MEET = """
 import json, sys, torch, torch.distributed as dist
 from decent_core.training.launch import find_launch, join, workers_per_node

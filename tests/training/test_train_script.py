@@ -14,8 +14,8 @@ import pytest
 
 from decent_core.records.record import read
 from decent_core.records.step_log import MetricsLog
+from tests.support import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 ROW = ["experiment=p/gpt2/accum_adamw_aer", "scale=smoke"]
 TIMES = ("train_seconds", "step_ms", "wait_ms", "samples_per_second")
 

@@ -11,8 +11,7 @@ from matplotlib import image
 from decent_core import topology
 from decent_core.topology.describe import count_round, describe_round, weight_in_words, workers_in_words
 from scripts import topology as script
-
-ROOT = Path(__file__).parents[2]
+from tests.support import ROOT
 
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

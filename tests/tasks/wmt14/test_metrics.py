@@ -8,6 +8,7 @@ from nltk.translate.meteor_score import single_meteor_score
 from tasks.wmt14 import wordnet
 from tasks.wmt14.clean import clean, detokenise, join_pieces
 from tasks.wmt14.metrics import bleu, meteor
+from tests.support import ROOT
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,7 +43,7 @@ def test_wordnet_that_is_missing_or_damaged_is_refused_with_the_command(tmp_path
     monkeypatch.setattr(wordnet, "FOLDER", copy)
     with pytest.raises(ValueError, match=r"is missing .*Bring it with: python -m scripts\.wordnet"):
         wordnet.open_wordnet.__wrapped__()
-    shutil.copytree(wordnet.Path(__file__).parents[2] / "data/wordnet-3.0", copy)
+    shutil.copytree(ROOT / "data/wordnet-3.0", copy)
     with (copy / "data.noun").open("r+b") as file:
         file.seek(100_000)
         file.write(b"x")

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from dataclasses import asdict
-from pathlib import Path
 
 import datasets
 import pyarrow as pa
@@ -19,12 +18,12 @@ from tasks.gpt2.bpe import gpt2_bpe, train_bpe
 from tasks.gpt2.prepare import encode_piece, prepare
 from tasks.gpt2.source import PIECE, Streamed
 from tasks.gpt2.tokens import load_tokens, read_manifest, token_folder
+from tests.support import ROOT
 from tests.support.gpt2 import settings
 from tests.support.processes import children, still_running
 
 END = 50_256
 DOCUMENTS = 10 * PIECE + 17
-ROOT = Path(__file__).parents[2]
 
 
 def texts(count=DOCUMENTS):

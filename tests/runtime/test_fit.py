@@ -2,15 +2,14 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from decent_core.runtime import Workload, allreduce_time, gossip_time
 from decent_core.runtime.fit import fit
 from scripts.figure_scaling import fit_cluster, read_clusters
+from tests.support import ROOT
 
-ROOT = Path(__file__).parents[2]
 B = 7
 
 
