@@ -55,15 +55,14 @@ reproduce: setup ## run all experiments at SCALE (tiny, small) with SEEDS seeds;
 	$(BIN)/python -m scripts.reproduce scale=$(SCALE) seeds=$(SEEDS) experiments="$(ROWS)"
 ifneq ($(SCALE),paper)
 	$(BIN)/python -m scripts.bias
-	$(BIN)/python -m scripts.figure_runtime
+	$(BIN)/python -m scripts.runtime figures
 endif
 
 records: setup ## the same, and keep the records in results/records for committing
 	$(BIN)/python -m scripts.reproduce scale=$(SCALE) seeds=$(SEEDS) experiments="$(ROWS)" keep=results/records
 
 figure-runtime: setup ## draw the runtime model of [P] and how its published clusters fit it
-	$(BIN)/python -m scripts.figure_runtime out=results/figures/runtime_model.png
-	$(BIN)/python -m scripts.figure_scaling out=results/figures/runtime_scaling.png
+	$(BIN)/python -m scripts.runtime figures folder=results/figures
 
 # What plan and submit take: ITEM as p-table2, SCALE, SEEDS, and OVERRIDES of every run, separated by commas.
 PLANNED = $(if $(ITEM),item="$(ITEM)") scale=$(SCALE) seeds=$(SEEDS) overrides="[$(OVERRIDES)]"

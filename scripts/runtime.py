@@ -1,89 +1,50 @@
-"""Predict the time of an iteration by the runtime model of [P]: one JSON object.
+"""Predict the time of an iteration by the runtime model of [P]: one JSON object; or draw the model.
 
     python -m scripts.runtime world_size=32 buckets=7 update=0.364 gamma=4 omega=0.6 variance=0.00695 topology=aer
+    python -m scripts.runtime figures folder=results/local
 
 Times are T N / b: 1 is the forward pass of a worker's share of a bucket. gamma is an All-Reduce of one bucket in the
 same unit, omega gamma a gossip round of one bucket, `update` [P]'s theta (a bucket's update takes theta/N by
 convention A, theta by convention B). Computing times are multiplied by draws from a normal of this `variance`, cut to
 0.5 .. 1.5; `noise` says what one of them covers: a pass, a bucket or an iteration.
+
+
+`figures` draws the model (runtime_model.png, the panels of [P]'s Figure 4), and fits it to the step times published in
+[P]'s Figure 6 (runtime_scaling.png and .md).
 """
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from decent_core import topology as topologies
-from decent_core.config.command_line import options, run_main
-from decent_core.runtime import (
-    Noise,
-    allreduce_time,
-    best_speedup,
-    constant,
-    gossip_time,
-    paper_workload,
-    simulate_allreduce,
-    simulate_gossip,
-)
-from decent_core.runtime.closed_forms import Convention
-from decent_core.runtime.noise import Granularity
+from decent_core.config.command_line import ROOT, choose_verb, options, run_main
+from decent_core.runtime.paper_model import PaperModel, predict_speedup
 
 
 @dataclass(frozen=True)
-class Options:
-    """The model's parameters; the defaults are those of [P], Figure 4."""
+class Figures:
+    """Where the figures go, and how many iterations a point is simulated for (after 100 of warm-up)."""
 
-    world_size: int = 32
-    local_size: int | None = None  # workers on a node; null: 4, or fewer so that there are two nodes
-    buckets: int = 7
-    update: float = 0.364
-    gamma: float = 4.0
-    omega: float = 0.6
-    variance: float = 0.00695
-    topology: str = "one_peer_hypercube"
-    convention: Convention = "A"
-    noise: Granularity = "pass"
-    seed: int = 0
-    iterations: int = 1000  # simulated after 100 of warm-up
+    folder: str = "results/local"
+    iterations: int = 300
 
     def __post_init__(self) -> None:
-        if self.gamma < 0:
-            raise ValueError(f"gamma={self.gamma}: a time must not be negative")
-        if not 0 < self.omega <= 1:
-            raise ValueError(f"omega={self.omega}: must lie above 0 and not above 1 (a gossip round takes omega gamma)")
         if self.iterations < 1:
             raise ValueError(f"iterations={self.iterations}: must be at least 1")
-        if self.seed < 0:
-            raise ValueError(f"seed={self.seed}: must be at least 0")
 
 
-def main(arguments: list[str]) -> None:
-    """Print the prediction for the `key=value` arguments."""
-    print(json.dumps(predict(options(Options, arguments, __doc__ or ""))))
+def main(arguments: Sequence[str]) -> None:
+    """Print the prediction for the `key=value` arguments, or draw."""
+    verb, rest = choose_verb(arguments, ("predict", "figures"))
+    if verb == "predict":
+        print(json.dumps(predict_speedup(options(PaperModel, rest, __doc__ or ""))))
+        return
+    given = options(Figures, rest, __doc__ or "")
+    from decent_core.report import runtime_figure, scaling_figure  # matplotlib takes a second
 
-
-def predict(given: Options) -> dict[str, object]:
-    """Simulated times and speed-up, and what the closed forms say without noise; times in units of T N / b."""
-    local_size = given.local_size or min(4, max(1, given.world_size // 2))
-    topology = topologies.build(given.topology, given.world_size, local_size)
-    work = paper_workload(given.buckets, given.update, given.world_size, given.convention)
-    noise = Noise(given.variance, given.noise, given.seed)
-    exchange = given.omega * given.gamma
-    allreduce = simulate_allreduce(work, given.gamma, given.world_size, noise, given.iterations)
-    decentralized = simulate_gossip(work, topology, constant(exchange), noise, given.iterations)
-    without_noise = {
-        "allreduce": allreduce_time(work, given.gamma) / given.buckets,
-        "decentralized": gossip_time(work, exchange) / given.buckets,
-        "speedup": allreduce_time(work, given.gamma) / gossip_time(work, exchange),
-        "best_speedup": best_speedup(work, given.gamma),
-    }
-    return {
-        "allreduce": allreduce / given.buckets,
-        "decentralized": decentralized / given.buckets,
-        "speedup": allreduce / decentralized,
-        "source": "simulated",
-        "without_noise": without_noise,
-        **asdict(given),
-        "local_size": local_size,
-    }
+    print(runtime_figure.draw(Path(given.folder) / "runtime_model.png", given.iterations))
+    print(scaling_figure.write(ROOT / "results" / "published.csv", Path(given.folder) / "runtime_scaling.png"))
 
 
 if __name__ == "__main__":

@@ -71,6 +71,16 @@ def _exit(status: int, at_once: bool) -> NoReturn:
     sys.exit(status)
 
 
+def choose_verb(arguments: Sequence[str], verbs: Sequence[str]) -> tuple[str, list[str]]:
+    """What a command with several verbs is to do, and the arguments that are left; without a verb it is the first."""
+    first = next(iter(arguments), "")
+    if not first or "=" in first or first.startswith("-"):
+        return verbs[0], list(arguments)
+    if first not in verbs:
+        raise ValueError(f"{first}: neither key=value nor one of {', '.join(verbs)}")
+    return first, list(arguments[1:])
+
+
 def options(cls: type[Options], arguments: Sequence[str], usage: str) -> Options:
     """`key=value` arguments as an instance of dataclass `cls`; `--help` prints usage and keys, and exits."""
     if "--help" in arguments or "-h" in arguments:

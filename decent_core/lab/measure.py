@@ -21,9 +21,8 @@ from decent_core.lab.pacing import bytes_a_second, pace_connections
 from decent_core.optim import build as build_optimizer
 from decent_core.optim import parameter_groups
 from decent_core.records.provenance import git_state, versions
-from decent_core.runtime.costs import Key, exchange_keys
-from decent_core.runtime.predict import serving
-from decent_core.topology import Round, Topology
+from decent_core.runtime.exchanges import Key, exchange_keys
+from decent_core.topology import Round, Topology, feasible
 from decent_core.training.launch import choose_device, find_launch, join, workers_per_node
 
 WARM_UP = 3
@@ -121,7 +120,7 @@ def _exchanges(place: Place, row_bytes: int, repeats: int, pace: float | None) -
     """Seconds of this rank's exchanges, by what they are; connections send at most `pace` bytes/s."""
     found: dict[Exchange, list[float]] = {}
     rows = torch.zeros(1, row_bytes // 4, device=place.device)
-    for topology in serving(dist.get_world_size(), place.local_size):
+    for topology in feasible(dist.get_world_size(), place.local_size):
         world = DistributedWorld(place.settings, topology, place.device)
         for round_ in different_rounds(topology):
             key = exchange_keys(round_, topology.node_of)[place.rank]

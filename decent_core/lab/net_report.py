@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from decent_core.runtime import Noise
-from decent_core.runtime.costs import Key
-from decent_core.runtime.predict import PIECES, Measured, Step, predict_allreduce, predict_gossip
+from decent_core.runtime.exchanges import Key
+from decent_core.runtime.interconnect import Measured
+from decent_core.runtime.predict import PIECES, Step, predict_allreduce, predict_gossip
 from decent_core.system.files import write_atomically
 from decent_core.topology import build
 

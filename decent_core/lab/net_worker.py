@@ -25,7 +25,7 @@ from decent_core.lab.contestants import (
 from decent_core.lab.loads import Load, make_load
 from decent_core.lab.measure import Exchange, different_rounds, gather, named, pooled, timed
 from decent_core.lab.namespaces import set_rate
-from decent_core.runtime.costs import exchange_keys
+from decent_core.runtime.exchanges import exchange_keys
 
 SAMPLES = 2  # of each exchange in isolation, in each repeat
 

@@ -4,7 +4,8 @@
 """
 
 from decent_core.runtime.closed_forms import Workload, allreduce_time, best_speedup, gossip_time, paper_workload
-from decent_core.runtime.costs import Cost, Network, constant, per_group
+from decent_core.runtime.costs import Cost, constant, per_group
+from decent_core.runtime.network import Network
 from decent_core.runtime.noise import Noise
 from decent_core.runtime.simulate import simulate_allreduce, simulate_gossip
 

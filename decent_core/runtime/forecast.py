@@ -1,18 +1,19 @@
-"""What is predicted for a machine with a number of workers: All-Reduce, and gossip over every topology that serves."""
+"""A forecast for a machine with a number of workers: All-Reduce, and gossip over every feasible topology."""
 
 from dataclasses import dataclass
 
-from decent_core.runtime import Network
-from decent_core.runtime.machines import Profile, fabric_for
-from decent_core.runtime.predict import Prediction, Step, predict_allreduce, predict_gossip, serving
+from decent_core.runtime.machines import Profile, interconnect_for
+from decent_core.runtime.network import Network
+from decent_core.runtime.predict import Prediction, Step, predict_allreduce, predict_gossip
+from decent_core.topology import feasible
 from decent_core.topology.analysis import rounds_to_worst
 
 MOST_MIXED, MIXED = 256, 1e-3
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """What is predicted for one world; `gossip` by topology, fastest first, and `rounds` to mix, where computed."""
+class Forecast:
+    """Predictions for one number of workers; `gossip` by topology, fastest first; `rounds` to mix, where computed."""
 
     world_size: int
     allreduce: Prediction
@@ -23,19 +24,19 @@ class Outlook:
         return self.allreduce.seconds / self.gossip[name].seconds
 
 
-def predict(
-    step: Step, profile: Profile | None, network: Network | None, world: tuple[int, int], explain: bool
-) -> Outlook | None:
-    """All topologies that serve the world; None if nothing is known about its exchanges."""
-    fabric = fabric_for(profile, network, "complete", world)
-    if fabric is None:
+def forecast(
+    step: Step, profile: Profile | None, network: Network | None, layout: tuple[int, int], explain: bool
+) -> Forecast | None:
+    """Predictions for (workers, workers on a node); None if nothing is known about their exchanges."""
+    interconnect = interconnect_for(profile, network, "complete", layout)
+    if interconnect is None:
         return None
-    allreduce = predict_allreduce(step, fabric, *world, explain=explain)
+    allreduce = predict_allreduce(step, interconnect, *layout, explain=explain)
     gossip, rounds = {}, {}
-    for topology in serving(*world):
-        own = fabric_for(profile, network, topology.name, world)
+    for topology in feasible(*layout):
+        own = interconnect_for(profile, network, topology.name, layout)
         if own is not None:
             gossip[topology.name] = predict_gossip(step, own, topology, explain)
-            if explain and world[0] <= MOST_MIXED:
+            if explain and layout[0] <= MOST_MIXED:
                 rounds[topology.name] = rounds_to_worst(topology, MIXED)
-    return Outlook(world[0], allreduce, dict(sorted(gossip.items(), key=lambda item: item[1].seconds)), rounds)
+    return Forecast(layout[0], allreduce, dict(sorted(gossip.items(), key=lambda item: item[1].seconds)), rounds)

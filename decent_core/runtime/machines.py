@@ -1,4 +1,4 @@
-"""What scripts.advise knows of a machine: from a profile, from the description of its links, or from both."""
+"""What is known of a machine: from a profile, from the description of its links, or from both."""
 
 import json
 from collections.abc import Mapping
@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from decent_core import topology as topologies
-from decent_core.runtime import Network, Noise
-from decent_core.runtime.costs import Key, exchange_keys
-from decent_core.runtime.predict import PIECES, Fabric, Links, Measured, Step
+from decent_core.runtime.exchanges import Key, exchange_keys
+from decent_core.runtime.interconnect import Interconnect, Links, Measured
+from decent_core.runtime.network import Network
+from decent_core.runtime.noise import Noise
+from decent_core.runtime.predict import PIECES, Step
 
 MOST_ROUNDS = 256  # of a period; the simulation sees no more
 Sizes = dict[int, float]  # bytes -> seconds
@@ -19,12 +21,12 @@ Sizes = dict[int, float]  # bytes -> seconds
 
 @dataclass(frozen=True)
 class Profile:
-    """A file that scripts.profile has written."""
+    """A file that `scripts.bench profile` has written."""
 
     values: Mapping[str, Any]
 
     @property
-    def world(self) -> tuple[int, int]:
+    def layout(self) -> tuple[int, int]:
         """Workers, and workers on a node."""
         return self.values["world_size"], self.values["local_size"]
 
@@ -43,16 +45,16 @@ class Profile:
             sizes[e["bytes"]] = e["median"] / 1000
         return found
 
-    def fabric(self, topology: str) -> Fabric | None:
-        """The exchanges of one topology in the measured world: its own, or like ones of others; None if any lacks."""
+    def interconnect(self, topology: str) -> Interconnect | None:
+        """A topology's exchanges over the measured workers: its own, or the same of others; None if one is unknown."""
         exchanges = self.exchanges()
         alike = {key: sizes for table in exchanges.values() for key, sizes in table.items()}
         known = alike | exchanges.get(topology, {})
-        needed = _keys(topology, *self.world)
+        needed = _keys(topology, *self.layout)
         return Measured({key: known[key] for key in needed}) if needed <= known.keys() else None
 
     def network(self) -> Network | None:
-        """Links that explain the exchanges, for worlds of other sizes; None without any exchange between nodes."""
+        """Links that explain the exchanges, for other numbers of workers; None without any exchange between nodes."""
         inside, across = self._links(crossing=False), self._links(crossing=True)
         if across is None:
             return None
@@ -60,8 +62,8 @@ class Profile:
         return Network(0.0, *across, *inside)
 
     def _links(self, crossing: bool) -> tuple[float, float] | None:
-        """Rate (bytes/s) and latency (s): medians over the exchanges of all topologies."""
-        rates, latencies = [], []
+        """Bandwidth (bytes/s) and latency (s): medians over the exchanges of all topologies."""
+        bandwidths, latencies = [], []
         for table in self.exchanges().values():
             for (kind, size, crosses, load), sizes in table.items():
                 empty, per_byte = _line(sizes)
@@ -69,28 +71,30 @@ class Profile:
                     continue
                 steps = 2 * (size - 1) if kind == "group" and size > 2 else 1
                 vectors = load if crosses else steps / size if steps > 1 else size if kind == "peers" else 1
-                rates.append(vectors / per_byte)
+                bandwidths.append(vectors / per_byte)
                 latencies.append(empty / steps)
-        return (float(np.median(rates)), float(np.median(latencies))) if rates else None
+        return (float(np.median(bandwidths)), float(np.median(latencies))) if bandwidths else None
 
 
 def read_profile(path: str) -> Profile:
-    """Raises ValueError if the file is none of scripts.profile's."""
+    """Raises ValueError if the file is no profile."""
     try:
         values = json.loads(Path(path).read_text())
     except (OSError, json.JSONDecodeError) as error:
-        raise ValueError(f"profile={path}: cannot be read ({error}); scripts.profile writes one") from None
+        raise ValueError(
+            f"profile={path}: cannot be read ({error}); python -m scripts.bench profile writes one"
+        ) from None
     if not isinstance(values, dict) or values.get("schema") != 1 or "exchanges" not in values:
-        raise ValueError(f"profile={path}: is no profile; scripts.profile writes one")
+        raise ValueError(f"profile={path}: is no profile; python -m scripts.bench profile writes one")
     return Profile(values)
 
 
-def fabric_for(
-    profile: Profile | None, network: Network | None, topology: str, world: tuple[int, int]
-) -> Fabric | None:
+def interconnect_for(
+    profile: Profile | None, network: Network | None, topology: str, layout: tuple[int, int]
+) -> Interconnect | None:
     """The measured exchanges where there are any, else links; None if nothing is known."""
-    if profile is not None and network is None and world == profile.world:
-        return profile.fabric(topology)
+    if profile is not None and network is None and layout == profile.layout:
+        return profile.interconnect(topology)
     network = network or (profile.network() if profile is not None else None)
     return Links(network) if network is not None else None
 

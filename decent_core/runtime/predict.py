@@ -6,15 +6,15 @@ All-Reduce is torch's DistributedDataParallel: the model's All-Reduce with as ma
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from decent_core import topology as topologies
 from decent_core.runtime.closed_forms import Workload
-from decent_core.runtime.costs import Cost, Key, Network, from_table
+from decent_core.runtime.costs import Cost
+from decent_core.runtime.interconnect import Interconnect
 from decent_core.runtime.noise import Noise
 from decent_core.runtime.simulate import simulate_allreduce, simulate_gossip
 from decent_core.topology import GroupRound, Topology
@@ -22,48 +22,9 @@ from decent_core.topology import GroupRound, Topology
 #: workers x iterations that a simulation may cost, the most iterations, and the part of them for warming up; with a
 #: million workers, iterations are too few for delays to spread
 BUDGET, MOST_ITERATIONS, WARM_UP_PART = 8_000_000, 200, 0.25
-#: beyond this many workers: only topologies whose number of neighbours does not grow with N
-LARGE = 8192
-SPARSE = (
-    "aer", "alternating_ring", "complete", "directed_ring", "one_peer_exp", "one_peer_hypercube", "random_match",
-    "ring",
-)  # fmt: skip
 #: a share of the iteration that is worth naming as its limit
 NOTABLE = 0.03
 PIECES = 8  # what stands for the many pieces of a model's row on the CPU
-
-
-class Fabric(Protocol):
-    """What joins the workers."""
-
-    def cost(self, message_bytes: float, latency: bool = True, bandwidth: bool = True) -> Cost:
-        """Durations (s) of a round with messages of this size; without what latency, or what size adds, if False."""
-
-
-@dataclass(frozen=True)
-class Links:
-    """Links described by numbers; see `Network`."""
-
-    network: Network
-
-    def cost(self, message_bytes: float, latency: bool = True, bandwidth: bool = True) -> Cost:
-        network = replace(self.network, message_bytes=message_bytes if bandwidth else 0.0)
-        return network if latency else replace(network, latency=0.0, local_latency=0.0)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Exchanges as measured: seconds by bytes for each kind of them; the smallest message stands for the latency."""
-
-    table: Mapping[Key, Mapping[int, float]]
-
-    def cost(self, message_bytes: float, latency: bool = True, bandwidth: bool = True) -> Cost:
-        durations = {}
-        for key, measured in self.table.items():
-            sizes, times = zip(*sorted(measured.items()), strict=True)
-            total, empty = float(np.interp(message_bytes, sizes, times)), times[0]
-            durations[key] = latency * empty + bandwidth * max(0.0, total - empty)
-        return from_table(durations)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,23 +57,8 @@ class Prediction:
     limit: str
 
 
-def serving(world_size: int, local_size: int) -> list[Topology]:
-    """The topologies that serve this world; for very many workers, only sparse ones."""
-    found = []
-    for name in topologies.names():
-        if name == "file" or (world_size > LARGE and name not in SPARSE):
-            continue
-        try:
-            built = topologies.build(name, world_size, local_size)
-        except ValueError:
-            continue
-        if not built.push:
-            found.append(built)
-    return found
-
-
 def predict_gossip(
-    step: Step, fabric: Fabric, topology: Topology, explain: bool = True, bucket_wise: bool = False
+    step: Step, interconnect: Interconnect, topology: Topology, explain: bool = True, bucket_wise: bool = False
 ) -> Prediction:
     """An iteration of gossip over the topology.
 
@@ -123,23 +69,25 @@ def predict_gossip(
 
     def seconds(noise: Noise, latency: bool, bandwidth: bool) -> float:
         if bucket_wise:
-            cost = fabric.cost(step.message_bytes / parts, latency, bandwidth)
+            cost = interconnect.cost(step.message_bytes / parts, latency, bandwidth)
         else:
-            cost = _part(fabric.cost(step.message_bytes, latency, bandwidth), parts)
+            cost = _part(interconnect.cost(step.message_bytes, latency, bandwidth), parts)
         iterations = _iterations(topology.world_size * parts)
         return simulate_gossip(work, topology, cost, noise, *iterations)
 
     return _explained(step, seconds, explain)
 
 
-def predict_allreduce(step: Step, fabric: Fabric, world_size: int, local_size: int, explain: bool = True) -> Prediction:
+def predict_allreduce(
+    step: Step, interconnect: Interconnect, world_size: int, local_size: int, explain: bool = True
+) -> Prediction:
     """An iteration of All-Reduce."""
     b = step.buckets
     work = Workload(b, step.forward / b, step.backward / b, step.update / b)
     complete = topologies.build("complete", world_size, local_size)
 
     def seconds(noise: Noise, latency: bool, bandwidth: bool) -> float:
-        cost = fabric.cost(step.message_bytes / b, latency, bandwidth)
+        cost = interconnect.cost(step.message_bytes / b, latency, bandwidth)
         round_ = complete.round(0)
         assert isinstance(round_, GroupRound)
         gamma = float(cost(round_, complete.node_of)[0][0])

@@ -67,6 +67,11 @@ def summary(name: str) -> str:
     return (_family(name).__doc__ or "").strip().splitlines()[0]
 
 
+def is_sparse(name: str) -> bool:
+    """Whether rounds stay small with very many workers (SPARSE in its module). ValueError for an unknown name."""
+    return getattr(_family(name), "SPARSE", False)
+
+
 def build(name: str, world_size: int, local_size: int | Sequence[int] = 1, **options: Any) -> Topology:
     """The topology `name` over `world_size` workers.
 

@@ -1,13 +1,11 @@
 """The runtime model inverted: known parameters are found again, published data are explained, ignorance is shown."""
 
-import subprocess
-import sys
-
 import pytest
 
+from decent_core.report.scaling_figure import fit_cluster, read_clusters
 from decent_core.runtime import Workload, allreduce_time, gossip_time
 from decent_core.runtime.fit import fit
-from scripts.figure_scaling import fit_cluster, read_clusters
+from scripts import runtime
 from tests.support import ROOT
 
 B = 7
@@ -49,12 +47,14 @@ def test_published_clusters_are_explained_within_ten_per_cent():
     assert ethernet.omega["aer"].high < ethernet.omega["one_peer_hypercube"].low  # AER crosses nodes less
 
 
-def test_script_writes_picture_and_table(tmp_path):
-    command = [sys.executable, "-m", "scripts.figure_scaling", f"out={tmp_path}/scaling.png"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (tmp_path / "scaling.png").stat().st_size > 10_000
-    assert (tmp_path / "scaling.md").read_text() in done.stdout
-    assert done.stdout.count("All-Reduce") == 9
+def test_door_draws_both_figures_and_writes_the_committed_table(capsys, tmp_path):
+    runtime.main(["figures", f"folder={tmp_path}", "iterations=2"])
+    printed = capsys.readouterr().out
+    for name in ("runtime_model.png", "runtime_scaling.png"):
+        assert (tmp_path / name).stat().st_size > 10_000
+        assert f"{tmp_path}/{name}\n" in printed
+    table = (tmp_path / "runtime_scaling.md").read_text()
+    assert table in printed
+    assert table.count("All-Reduce") == 9
     committed = ROOT / "results" / "figures" / "runtime_scaling.md"
-    assert (tmp_path / "scaling.md").read_text() == committed.read_text(), "make figure-runtime writes it again"
+    assert table == committed.read_text(), "make figure-runtime writes it again"

@@ -9,7 +9,7 @@ import pytest
 from matplotlib import image
 
 from decent_core import topology
-from decent_core.topology.describe import count_round, describe_round, weight_in_words, workers_in_words
+from decent_core.report.round_text import count_round, describe_round, weight_in_words, workers_in_words
 from scripts import topology as script
 from tests.support import ROOT
 

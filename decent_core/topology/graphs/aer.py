@@ -13,6 +13,8 @@ from decent_core.topology.make_rounds import disjoint
 from decent_core.topology.rounds import Ints, Round
 from decent_core.topology.schedule import Schedule, identity
 
+SPARSE = True
+
 
 def schedule(world: World) -> Schedule:
     """Serves one worker, and 2^k >= 2 nodes.

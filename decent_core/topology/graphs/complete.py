@@ -6,6 +6,8 @@ from decent_core.topology.layout import World
 from decent_core.topology.make_rounds import disjoint
 from decent_core.topology.schedule import Schedule, static
 
+SPARSE = True
+
 
 def schedule(world: World) -> Schedule:
     """Serves any world."""

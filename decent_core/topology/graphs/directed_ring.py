@@ -4,6 +4,8 @@ from decent_core.topology.layout import World
 from decent_core.topology.make_rounds import circulant
 from decent_core.topology.schedule import Schedule, static
 
+SPARSE = True
+
 
 def schedule(world: World) -> Schedule:
     """Serves any world. rho = cos(pi / N)."""

@@ -7,6 +7,8 @@ from decent_core.topology.layout import World
 from decent_core.topology.make_rounds import circulant
 from decent_core.topology.schedule import Schedule, identity
 
+SPARSE = True
+
 
 def schedule(world: World) -> Schedule:
     """Serves any world. The product over one period is J exactly if N is a power of two."""

@@ -9,6 +9,8 @@ from decent_core.topology.layout import World
 from decent_core.topology.make_rounds import disjoint
 from decent_core.topology.schedule import Schedule, identity
 
+SPARSE = True
+
 
 def schedule(world: World) -> Schedule:
     """Serves powers of two."""

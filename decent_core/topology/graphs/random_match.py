@@ -12,6 +12,7 @@ from decent_core.topology.rounds import Round
 from decent_core.topology.schedule import Schedule, identity
 
 PERIOD = 1024
+SPARSE = True
 
 
 def schedule(world: World, seed: int = 0) -> Schedule:

@@ -6,6 +6,8 @@ from decent_core.topology.layout import World
 from decent_core.topology.make_rounds import neighbours
 from decent_core.topology.schedule import Schedule, static
 
+SPARSE = True
+
 
 def schedule(world: World) -> Schedule:
     """Serves any world. rho = (1 + 2 cos(2 pi / N)) / 3 from N = 4 on."""

@@ -1,4 +1,4 @@
-"""Rounds and numbers in words, for a reader who has not seen the topology before."""
+"""Rounds and weights in words, for a reader who has not seen the topology before."""
 
 from collections.abc import Sequence
 from fractions import Fraction

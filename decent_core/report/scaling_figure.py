@@ -1,6 +1,4 @@
-"""Explain the strong scaling published in [P], Figure 6, by the runtime model: a picture and, beside it, a table.
-
-    python -m scripts.figure_scaling out=results/figures/runtime_scaling.png
+"""The strong scaling published in [P], Figure 6, explained by the runtime model: a picture and, beside it, a table.
 
 Fits computing time, gamma and omega to every cluster's times of an iteration (decent_core.runtime.fit). SGP's rows are
 shown but not fitted: another implementation, which does not overlap communication as the model assumes.
@@ -8,10 +6,8 @@ shown but not fitted: another implementation, which does not overlap communicati
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from decent_core.config.command_line import ROOT, options, run_main
 from decent_core.report.figures import COLOURS
 from decent_core.report.plots import label, new_figure, save
 from decent_core.runtime.fit import TOLERANCE, Estimate, Fit, fit
@@ -30,23 +26,14 @@ Series = tuple[str, str]
 Times = Mapping[int, float]
 
 
-@dataclass(frozen=True)
-class Options:
-    """Where the picture goes; the table has the same name and the ending .md."""
-
-    out: str = "results/local/runtime_scaling.png"
-
-
-def main(arguments: list[str]) -> None:
-    """Fit, draw, write the table and print it."""
-    path = Path(options(Options, arguments, __doc__ or "").out)
-    clusters = read_clusters(ROOT / "results" / "published.csv")
+def write(published: Path, path: Path) -> str:
+    """Fit the published times, draw them, write the table beside the picture; returns the table and both paths."""
+    clusters = read_clusters(published)
     fits = {name: fit_cluster(series) for name, series in clusters.items()}
     draw(clusters, {name: free for name, (free, _) in fits.items()}, path)
     text = table(clusters, fits)
-    write_atomically(path.with_suffix(".md"), text.encode())
-    print(text)
-    print(f"{path}\n{path.with_suffix('.md')}")
+    write_atomically(path.with_suffix(".md"), text)
+    return f"{text}\n{path}\n{path.with_suffix('.md')}"
 
 
 def read_clusters(path: Path) -> dict[str, dict[Series, dict[int, float]]]:
@@ -123,7 +110,3 @@ def _predicted(found: Fit, key: Series) -> dict[int, float]:
 def _range(estimate: Estimate, unit: float, digits: int) -> str:
     value, low, high = (f"{number * unit:.{digits}f}" for number in (estimate.value, estimate.low, estimate.high))
     return f"{value} ({low} to {high})"
-
-
-if __name__ == "__main__":
-    run_main(main)

@@ -1,19 +1,15 @@
-"""Draw the runtime model of [P]: how long an iteration takes with All-Reduce and with gossip, and what that depends on.
-
-    python -m scripts.figure_runtime out=results/figures/runtime_model.png
+"""The runtime model of [P]: how long an iteration takes with All-Reduce and with gossip, and what that depends on.
 
 The panels are those of [P]'s Figure 4 as its text describes them, for 32 workers and 7 buckets. Times are T N / b as
-in scripts.runtime; lines without points are closed forms, points are simulated.
+in `python -m scripts.runtime`; lines without points are closed forms, points are simulated.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from decent_core import topology as topologies
-from decent_core.config.command_line import options, run_main
 from decent_core.report.figures import COLOURS
 from decent_core.report.plots import GREY, label, new_figure, save
 from decent_core.runtime import (
@@ -33,22 +29,6 @@ KNEE = WORK.compute
 #: (gamma N, omega)
 CASES = ((1, 1.0), (4, 1.0), (4, 0.6))
 TOPOLOGIES = {"complete": "complete", "aer": "AER", "one_peer_hypercube": "one-peer"}
-
-
-@dataclass(frozen=True)
-class Options:
-    """Where the picture goes, and how many iterations a point is simulated for (after 100 of warm-up)."""
-
-    out: str = "results/local/runtime_model.png"
-    iterations: int = 300
-
-
-def main(arguments: list[str]) -> None:
-    """Draw the figure and print its path."""
-    given = options(Options, arguments, __doc__ or "")
-    if given.iterations < 1:
-        raise ValueError(f"iterations={given.iterations}: must be at least 1")
-    print(draw(Path(given.out), given.iterations))
 
 
 def draw(path: Path, iterations: int) -> Path:
@@ -166,7 +146,3 @@ def _simulated(name: str, gamma: float, omega: float, variance: float, iteration
     built = topologies.build(name, WORLD_SIZE, LOCAL_SIZE)
     gossip = simulate_gossip(WORK, built, constant(omega * gamma), noise, iterations)
     return simulate_allreduce(WORK, gamma, WORLD_SIZE, noise, iterations) / gossip
-
-
-if __name__ == "__main__":
-    run_main(main)
