@@ -1,81 +1,103 @@
-"""`conf/` and the code's registries, composed by Hydra with the user's overrides into plain values."""
+"""`conf/` composed by Hydra with a table's row and the user's overrides into plain values."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import MISSING, fields
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import hydra
-from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from decent_core import topology
+from decent_core.config.choices import (
+    CONF, FILE_GROUPS, GROUPS, OPEN, OWN_BATCH, batches, choices, scales_of, store_registries,
+)  # fmt: skip
+from decent_core.config.table_file import Choices, find_row
 from decent_core.config.validation import no_such
-from decent_core.methods import METHODS
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
-#: what a user chooses by name; `recipe`, the values of a task at a scale, follows from two of them
-GROUPS = ("task", "optimizer", "schedule", "method", "topology", "engine", "scale", "batch", "experiment", "logger")
-OPEN = "???"  # OmegaConf's mark of a value that must be given
-EXPERIMENT = "experiment@_global_"  # Hydra's key: an experiment sets values anywhere
+DEFAULTS = {"task": "gpt2", "scale": "tiny", "batch": OWN_BATCH}
 
 
-class NoSuchRecipe(ValueError):
-    """The task has no recipe, or no such batch, at this scale."""
+class NotAtThisScale(ValueError):
+    """The task has no values, or no such batch, at this scale."""
 
 
 class MissingValue(ValueError):
-    """The choices leave a value open, such as a rate that could not be established for a published row."""
+    """The choices leave a value open, such as a learning rate that could not be established for a published row."""
 
 
 def compose(overrides: Sequence[str], complete: bool = True) -> tuple[dict[str, Any], dict[str, str | None]]:
     """The composed values, and the name chosen in each group; raises ValueError that names a wrong key or choice.
 
-    With `complete` none of the values may be open; otherwise an open one is OPEN.
+    With `complete` none of the values may be open; otherwise an open one is OPEN. A later source wins: the files of
+    conf/, what the task has for the optimizer and for the batch, the row of `experiment`, the user's keys.
     """
-    _store_registries()
     parsed = _parse(overrides)
-    groups = [override for override in parsed if override.key_or_group in GROUPS]
-    for override in groups:
-        group, name = override.key_or_group, str(override.value())
+    given = {o.key_or_group: str(o.value()) for o in parsed if o.key_or_group in GROUPS}
+    for group, name in given.items():
         if name not in choices(group):
             raise ValueError(f"{group}={name}: {no_such(group, name, choices(group))}")
-    lines = [re.sub("^experiment=", f"{EXPERIMENT}=", str(override.input_line)) for override in groups]
-    values, names = deepcopy(_hydra(CONF, tuple(lines)))
-    _check_batch(names)
+    row = _row(given)
+    names: dict[str, str | None] = {**DEFAULTS, **{group: row[group] for group in GROUPS if group in row}, **given}
+    task, scale = str(names["task"]), str(names["scale"])
+    if scale not in scales_of(task):
+        raise NotAtThisScale(f"scale={scale}: task={task} has no such scale; it has {', '.join(scales_of(task))}")
+    lines = [f"{group}={names[group]}" for group in FILE_GROUPS if group in names]
+    composed, chosen = _hydra(CONF, (f"task={task}/{scale}", *lines))
+    values, names = deepcopy(composed), {"experiment": None, **chosen, **names}
+    _apply_choices(values, names)
+    for key, value in row.items():
+        if key not in GROUPS:
+            _set(key, value, values)
     for override in parsed:
-        holder, last = _place(override.key_or_group, values)
-        if override not in groups:
-            holder[last] = override.value()
-    if complete and (missing := sorted(_open_keys(values))):
+        if override.key_or_group not in GROUPS:
+            _set(override.key_or_group, override.value(), values)
+    if complete:
+        _check_complete(values, names)
+    return {key: value for key, value in values.items() if not key.startswith("with_")}, names
+
+
+def _row(given: Mapping[str, str]) -> Choices:
+    """What the row of a given `experiment` chooses; nothing without one."""
+    if "experiment" not in given:
+        return {}
+    table, row = find_row(given["experiment"])
+    found = table.choices_of(row, given.get("scale", DEFAULTS["scale"]))
+    if given.get("task", found["task"]) != found["task"]:
+        raise ValueError(f"task={given['task']}: experiment={given['experiment']} is a row of task={found['task']}")
+    return found
+
+
+def _apply_choices(values: dict[str, Any], names: Mapping[str, str | None]) -> None:
+    """Merge in what the task has, at its scale, for the chosen optimizer and batch."""
+    task, scale, batch = (str(names[group]) for group in ("task", "scale", "batch"))
+    _merge(values, values["with_optimizer"].get(names["optimizer"], {}))
+    if batch != OWN_BATCH and batch not in values["with_batch"]:
+        there = batches(task).get(batch)
+        where = f"it has at scale={', '.join(there)}" if there else "it has its own batch alone"
+        raise NotAtThisScale(f"batch={batch}: task={task} has no such batch at scale={scale}; {where}")
+    _merge(values, values["with_batch"].get(batch, {}))
+
+
+def _merge(values: dict[str, Any], changes: Mapping[str, Mapping[str, Any]]) -> None:
+    for part, entries in changes.items():
+        values[part] |= entries
+
+
+def _check_complete(values: Mapping[str, Any], names: Mapping[str, str | None]) -> None:
+    """Raises MissingValue for a value that is still open."""
+    missing = sorted(_open_keys({key: value for key, value in values.items() if not key.startswith("with_")}))
+    if "optimizer.lr" in missing:
+        known = ", ".join(values["with_optimizer"]) or "none"
+        raise MissingValue(
+            f"optimizer.lr: task={names['task']} has no learning rate for optimizer={names['optimizer']} at "
+            f"scale={names['scale']} (it has for: {known}); give optimizer.lr=VALUE"
+        )
+    if missing:
         raise MissingValue(f"{missing[0]}: no value is set for this choice; give {missing[0]}=VALUE")
-    return {key: value for key, value in values.items() if key not in ("scale", "batch")}, names
-
-
-@cache
-def choices(group: str) -> list[str]:
-    """All names of a group: the files of conf/, and for methods and topologies the registries of the code."""
-    files = [path.relative_to(CONF / group).with_suffix("").as_posix() for path in (CONF / group).rglob("*.yaml")]
-    registry = {"method": list(METHODS), "topology": list(topology.names())}
-    return sorted([*files, *registry.get(group, [])])
-
-
-@cache
-def _store_registries() -> None:
-    """Methods and topologies need no YAML: their options and defaults stand in the code."""
-    store = ConfigStore.instance()
-    for name, method in METHODS.items():
-        options = {field.name: field.default for field in fields(method) if field.init}
-        given = {key: OPEN if default is MISSING else default for key, default in options.items()}
-        store.store(group="method", name=name, node={"name": name, **given})
-    for name in topology.names():
-        store.store(group="topology", name=name, node={"name": name, **topology.options(name)})
 
 
 def _parse(overrides: Sequence[str]) -> list[Override]:
@@ -105,38 +127,21 @@ def _parse_one(text: str) -> Override:
 
 @cache
 def _hydra(conf: Path, groups: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, str | None]]:
-    """The values of these choices, before any key is overridden, and the name chosen in each group."""
+    """The values of these choices, before any key is overridden, and the name chosen in each group of files."""
+    store_registries()
     with hydra.initialize_config_dir(str(conf), version_base="1.3"):
         try:
             composed = hydra.compose("config", list(groups), return_hydra_config=True)
         except HydraException as error:
-            raise _explained(_first_line(error), groups) from None
-    names = dict(composed.hydra.runtime.choices)
-    names["experiment"] = names.pop(EXPERIMENT)
+            raise ValueError(f"{' '.join(groups)}: {_first_line(error)}") from None
+    names = {group: composed.hydra.runtime.choices[group] for group in FILE_GROUPS}
     values = OmegaConf.to_container(composed)
     assert isinstance(values, dict)
     return {str(key): value for key, value in values.items() if key != "hydra"}, names
 
 
-def _explained(message: str, groups: Sequence[str]) -> ValueError:
-    recipe = message.partition("'recipe/")[2].rstrip("'")
-    if not recipe:
-        return ValueError(f"{' '.join(groups)}: {message}")
-    task, scale = recipe.split("/")
-    there = sorted(path.stem for path in (CONF / "recipe" / task).glob("*.yaml"))
-    return NoSuchRecipe(f"scale={scale}: task={task} has no recipe at this scale; it has {', '.join(there)}")
-
-
-def _check_batch(names: Mapping[str, str | None]) -> None:
-    task, scale, batch = (names[group] for group in ("task", "scale", "batch"))
-    if batch != "own" and not (CONF / "sizes" / f"{task}/{scale}/{batch}.yaml").exists():
-        there = sorted(path.parent.name for path in (CONF / "sizes" / str(task)).rglob(f"{batch}.yaml"))
-        where = f"it has at scale={', '.join(there)}" if there else "it has its own batch alone"
-        raise NoSuchRecipe(f"batch={batch}: task={task} has no such batch at scale={scale}; {where}")
-
-
-def _place(key: str, values: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Where a dotted key's value stands: the mapping that holds it, and its key there."""
+def _set(key: str, value: Any, values: dict[str, Any]) -> None:
+    """Set a dotted key; raises ValueError that names what is wrong in it."""
     node: Any = values
     *before, last = key.split(".")
     path = ""
@@ -144,10 +149,10 @@ def _place(key: str, values: dict[str, Any]) -> tuple[dict[str, Any], str]:
         if not isinstance(node, dict):
             raise ValueError(f"{key}: {path[:-1]} holds a value, not keys")
         known = [*node, *(GROUPS if not path else ())]
-        if part not in known:
+        if part not in known or part.startswith("with_"):
             raise ValueError(f"{path}{part}: {no_such('key', part, known)}")
         holder, node, path = node, node.get(part), f"{path}{part}."
-    return holder, last
+    holder[last] = value
 
 
 def _open_keys(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

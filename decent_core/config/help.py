@@ -7,7 +7,8 @@ from dataclasses import fields
 
 from omegaconf import OmegaConf
 
-from decent_core.config.compose import GROUPS, OPEN, choices, compose
+from decent_core.config.choices import GROUPS, OPEN, choices
+from decent_core.config.compose import compose
 from decent_core.config.load import load
 from decent_core.optim import SCHEDULES
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from decent_core.config.compose import choices
+from decent_core.config.choices import choices
 from decent_core.records.identity import item_of
 
 TITLES = {

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from decent_core.config.compose import MissingValue, NoSuchRecipe, choices
+from decent_core.config.choices import choices
+from decent_core.config.compose import MissingValue, NotAtThisScale
 from decent_core.config.load import load
 from decent_core.records.identity import item_of
 from decent_core.tables.pool import Child
@@ -48,7 +49,7 @@ def planned(
                 chosen = [f"experiment={name}", f"scale={scale}", f"seed={seed}", *overrides]
                 chosen = _for_launcher(chosen) if launched else _for_one_process(chosen)
                 runs.append(make_run(f"{name}-s{seed}", chosen, folder / scale))
-        except (NoSuchRecipe, MissingValue, NeedsLauncher) as error:
+        except (NotAtThisScale, MissingValue, NeedsLauncher) as error:
             left_out[name] = str(error)
     return Planned(tuple(runs), left_out)
 
