@@ -30,8 +30,7 @@ def choices(group: str) -> list[str]:
     if group in ("task", "scale"):
         files = [path for path in (CONF / "task").glob("*/*.yaml") if path.stem != "base"]
         return sorted({path.parent.name if group == "task" else path.stem for path in files})
-    files = [path.stem for path in (CONF / group).glob("*.yaml")]
-    return sorted({*files, *registry(group)})
+    return sorted({*(path.stem for path in (CONF / group).glob("*.yaml")), *registry(group)})
 
 
 def scales_of(task: str) -> list[str]:

@@ -13,7 +13,15 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from decent_core.config.choices import (
-    CONF, FILE_GROUPS, GROUPS, OPEN, OWN_BATCH, batches, choices, scales_of, store_registries,
+    CONF,
+    FILE_GROUPS,
+    GROUPS,
+    OPEN,
+    OWN_BATCH,
+    batches,
+    choices,
+    scales_of,
+    store_registries,
 )  # fmt: skip
 from decent_core.config.table_file import Choices, find_row
 from decent_core.config.validation import no_such
@@ -30,8 +38,9 @@ class MissingValue(ValueError):
 
 
 def compose(overrides: Sequence[str], complete: bool = True) -> tuple[dict[str, Any], dict[str, str | None]]:
-    """The composed values, and the name chosen in each group; raises ValueError that names a wrong key or choice.
+    """The composed values, and the name chosen in each group, with the task's `package` as a further one.
 
+    Raises ValueError that names a wrong key or choice.
     With `complete` none of the values may be open; otherwise an open one is OPEN. A later source wins: the files of
     conf/, what the task has for the optimizer and for the batch, the row of `experiment`, the user's keys.
     """
@@ -57,6 +66,7 @@ def compose(overrides: Sequence[str], complete: bool = True) -> tuple[dict[str, 
             _set(override.key_or_group, override.value(), values)
     if complete:
         _check_complete(values, names)
+    names["package"] = values["task"].pop("package")
     return {key: value for key, value in values.items() if not key.startswith("with_")}, names
 
 

@@ -20,7 +20,7 @@ ENGINES: dict[str, type] = {"virtual": VirtualSettings, "distributed": Distribut
 def load(overrides: Sequence[str]) -> RunConfig:
     """Compose and validate; raises ValueError with the key and the value, before anything is built."""
     values, names = compose(overrides)
-    package = values["task"].pop("package")
+    package = str(names["package"])
     if any(text.startswith("schedule=") for text in overrides):  # a recipe's values are for the task's own schedule
         values["schedule"] = _known(SCHEDULES[values["schedule"]["name"]], values["schedule"], overrides)
     parts = {

@@ -1,5 +1,4 @@
 import shlex
-import shutil
 import subprocess
 import sys
 from dataclasses import asdict
@@ -8,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from decent_core.config.compose import CONF, GROUPS, MissingValue, NoSuchRecipe, choices, compose
+from decent_core.config.choices import CONF, FILE_GROUPS, choices, registry, scales_of
+from decent_core.config.compose import MissingValue, NotAtThisScale, compose
 from decent_core.config.help import wanted_help
 from decent_core.config.load import load
 from decent_core.methods import METHODS
@@ -54,47 +54,75 @@ def test_config_overrides_of_every_run():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CONF)))
 def test_conf_files_open_with_a_command_that_uses_them(path):
-    first = path.read_text().splitlines()[0]
-    assert first.startswith("# ")
-    words = shlex.split(first[2:])
+    lines = [line for line in path.read_text().splitlines() if line != "# @package _global_"]
+    assert lines[0].startswith("# ")
+    words = shlex.split(lines[0][2:])
     group, *name = path.relative_to(CONF).with_suffix("").parts
-    if group == "study":
-        assert words[words.index("-m") + 1 :] == ["scripts.study", f"name={name[0]}"]
+    module, *overrides = words[words.index("-m") + 1 :]
+    if group == "table":
+        assert module == "scripts.tables"
+        assert f"table={'/'.join(name)}" in overrides or overrides == ["list"]
         return
-    assert words[words.index("-m") + 1] == "scripts.train"
-    overrides = words[words.index("-m") + 2 :]
-    load(overrides)
+    assert module == "scripts.train"
+    distributed = [] if "topology=file" not in overrides else ["engine=distributed"]  # its file is read later then
+    load([*overrides, *distributed])
     _, chosen = compose(overrides)
-    if group in GROUPS:
-        assert chosen[group] == "/".join(name)
-    if group == "sizes":
-        assert name == [chosen["task"], chosen["scale"], chosen["batch"]]
-    if group in ("recipe", "rate"):
-        assert name == [chosen["task"], chosen["scale"], chosen["optimizer"]][: len(name)]
+    if group in FILE_GROUPS:
+        assert [chosen[group]] == name
+    if group == "task":
+        assert name in ([chosen["task"], chosen["scale"]], [chosen["task"], "base"])
+
+
+@pytest.mark.parametrize("group", ["method", "topology"])
+def test_conf_shows_the_options_of_methods_and_topologies_as_the_code_has_them(group):
+    shown = {path.stem: yaml.safe_load(path.read_text()) for path in (CONF / group).glob("*.yaml")}
+    assert shown == registry(group)
 
 
 @pytest.mark.parametrize("name", choices("experiment"))
-def test_experiments_are_overrides_and_compose_at_every_scale_of_their_task(name):
-    content = yaml.safe_load((CONF / "experiment" / f"{name}.yaml").read_text())
-    assert all(key.startswith("override /") for entry in content["defaults"] for key in entry)
+def test_rows_of_tables_compose_at_every_scale_of_their_task(name):
     scales = []
     for scale in choices("scale"):
         try:
             config = load([f"experiment={name}", f"scale={scale}"])
-        except NoSuchRecipe:
+        except NotAtThisScale:
             continue
         except MissingValue:
-            assert (name[:13], scale) == ("l/large_batch", "paper"), "[L]'s rates alone could not be established"
+            assert (name[:2], scale) == ("l/", "paper"), "[L]'s rates alone could not be established"
             config = load([f"experiment={name}", f"scale={scale}", "optimizer.lr=1"])
         scales.append(scale)
         assert (config.experiment, config.scale) == (name, scale)
     assert "tiny" in scales
 
 
+def test_a_row_is_a_row_of_its_own_task_alone():
+    with pytest.raises(ValueError, match=r"task=regression: experiment=p/gpt2/dadam_aer is a row of task=gpt2"):
+        load(["experiment=p/gpt2/dadam_aer", "task=regression"])
+
+
+def test_an_optimizer_without_a_learning_rate_is_named():
+    with pytest.raises(MissingValue, match=r"^optimizer.lr: task=wmt14_en_de .* optimizer=accum_adamw at scale=tiny"):
+        load(["task=wmt14_en_de", "optimizer=accum_adamw"])
+    assert load(["task=wmt14_en_de", "optimizer=accum_adamw", "optimizer.lr=0.001"]).optimizer.lr == 0.001
+
+
+def test_later_sources_win_file_optimizer_batch_row_key():
+    own = load(["task=imagenet"])
+    assert (own.optimizer.lr, own.task.global_batch, own.trainer.log_every) == (0.005, 128, 10)
+    batch = load(["task=imagenet", "optimizer=lars", "batch=8k"])
+    assert (batch.optimizer.lr, batch.task.global_batch, batch.trainer.log_every) == (10.0, 256, 5)
+    row = load(["experiment=l/decentlam/d2", "batch=8k"])
+    assert (row.trainer.eval_every, row.method.options["damped"]) == (0, True)
+    assert load(["experiment=l/decentlam/d2", "batch=8k", "trainer.eval_every=7"]).trainer.eval_every == 7
+    assert load(["experiment=p/table3/dadam_aer", "scale=paper"]).local_size == 8, "at_scale comes after the row"
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_methods_are_chosen_from_the_registry(name):
     optimizer = (METHODS[name].optimizers or ("adamw",))[0]
-    assert load([f"method={name}", f"optimizer={optimizer}", "engine=distributed"]).method.name == name
+    assert (
+        load([f"method={name}", f"optimizer={optimizer}", "optimizer.lr=1", "engine=distributed"]).method.name == name
+    )
 
 
 @pytest.mark.parametrize("name", topology_names())
@@ -117,7 +145,7 @@ def test_topology_options_are_keys_of_their_topology():
         ("method=awc topology=base_k topology.kk=1", "topology.kk: no such key; did you mean k?"),
         ("topology.k=1", "topology.k: no such key"),
         ("hydra.run.dir=x", "hydra: no such key"),
-        ("recipe=gpt2/tiny", "recipe: no such key"),
+        ("with_optimizer.adamw=1", "with_optimizer: no such key"),
         ("scale=tinny", "scale=tinny: no such scale; did you mean tiny?"),
         ("method=awcc", "method=awcc: no such method; did you mean awc?"),
         ("task=gpt3", "task=gpt3: no such task; did you mean gpt2?"),
@@ -168,14 +196,12 @@ def test_train_fails_at_once_with_status_2_and_one_message(mistake, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_missing_recipe_names_the_scales_that_exist(monkeypatch, tmp_path):
-    copied = shutil.copytree(CONF, tmp_path / "conf")
-    (copied / "recipe" / "gpt2" / "small.yaml").unlink()
-    monkeypatch.setattr("decent_core.config.compose.CONF", copied)
-    with pytest.raises(
-        NoSuchRecipe, match="scale=small: task=gpt2 has no recipe at this scale; it has paper, smoke, tiny"
-    ):
-        load(["scale=small"])
+def test_a_missing_scale_names_those_that_exist():
+    assert scales_of("regression") == ["smoke", "tiny"]
+    with pytest.raises(NotAtThisScale, match="scale=small: task=regression has no such scale; it has smoke, tiny"):
+        load(["task=regression", "scale=small"])
+    with pytest.raises(NotAtThisScale, match=r"batch=8k: .* at scale=smoke; it has at scale=paper, small, tiny"):
+        load(["task=imagenet", "scale=smoke", "batch=8k"])
 
 
 def test_config_hash_is_that_of_the_record_and_of_the_result():
