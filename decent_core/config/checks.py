@@ -3,8 +3,6 @@
 from typing import Any
 
 from decent_core.config.run_config import RunConfig
-from decent_core.methods import METHODS
-from decent_core.topology import build
 
 SMALLEST = {
     "seed": 0, "world_size": 1, "trainer.steps": 1, "trainer.eval_every": 0, "trainer.checkpoint_every": 0,
@@ -32,7 +30,7 @@ def _check_numbers(config: RunConfig) -> None:
 
 def _check_combination(config: RunConfig) -> None:
     """Refuse what would be ignored or has no meaning, with the reason."""
-    method = METHODS[config.method.name](**config.method.options)
+    method = config.build_method()
     if not method.uses_topology and config.topology.name != "complete":
         averaged = "gradients" if method.averages_gradients else "models"
         raise ValueError(
@@ -41,5 +39,4 @@ def _check_combination(config: RunConfig) -> None:
         )
     method.check_optimizer(config.optimizer.name, getattr(config.optimizer, "nesterov", False))
     if config.engine.name == "virtual":  # otherwise the launcher knows the world
-        topology = build(config.topology.name, config.world_size, config.local_size or 1, **config.topology.options)
-        method.check_topology(topology, getattr(config.optimizer, "momentum", 0.0))
+        method.check_topology(config.built_topology, getattr(config.optimizer, "momentum", 0.0))

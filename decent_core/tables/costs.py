@@ -6,11 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from decent_core import topology
 from decent_core.config.run_config import RunConfig
 from decent_core.config.task_package import import_task
 from decent_core.engine.flat import FlatLayout
-from decent_core.methods import METHODS, Done, Method
+from decent_core.methods import Done, Method
 from decent_core.topology import Topology
 
 COUNTED_STEPS = 600  # a multiple of what methods and topologies repeat after, or nearly
@@ -28,10 +27,9 @@ def bytes_sent_per_step(config: RunConfig, elements: int) -> float:
 
     Raises ValueError if the topology can't serve the workers.
     """
-    graph = topology.build(config.topology.name, config.world_size, config.local_size or 1, **config.topology.options)
-    method = METHODS[config.method.name](**config.method.options)
+    method = config.build_method()
     precision = torch.float64 if config.trainer.precision == "fp64" else torch.float32
-    workers = CountingWorkers(graph, elements, precision)
+    workers = CountingWorkers(config.built_topology, elements, precision)
     steps = min(config.trainer.steps, COUNTED_STEPS)
     with torch.no_grad():
         method.start(workers)

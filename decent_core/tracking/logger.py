@@ -1,4 +1,4 @@
-"""What a run sends to a dashboard, beside its own `metrics.jsonl` and record: settings, and who sends.
+"""The process that sends a run to a dashboard, beside its own `metrics.jsonl` and record.
 
 W&B or trackio lives in a process of its own (`decent_core.tracking.worker`), which follows the metrics log. Training
 only starts it and says at the end where the record is, so whatever the dashboard does or fails to do reaches neither
@@ -12,58 +12,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any
 
+from decent_core.config.logger_settings import Dashboard, LoggerSettings
 from decent_core.records.identity import item_of
 from decent_core.records.provenance import ROOT
 from decent_core.system.files import write_atomically
 
 CLOSE_SECONDS = 5.0  # for the process to end, beyond what the dashboard is given
-
-
-@dataclass(frozen=True)
-class NoLogger:
-    """Nothing is sent: the metrics log and the record are all there is."""
-
-    name: Literal["none"]
-
-
-@dataclass(frozen=True)
-class Dashboard:
-    """One run in a dashboard for the training run."""
-
-    title: ClassVar[str]
-    name: str
-    project: str
-    timeout_seconds: float  # what the dashboard may take to start, and again to finish, before it is left behind
-
-    def __post_init__(self) -> None:
-        if not self.timeout_seconds > 0:
-            raise ValueError(f"logger.timeout_seconds={self.timeout_seconds}: must be more than 0")
-
-
-@dataclass(frozen=True)
-class WandbLogger(Dashboard):
-    """Weights & Biases."""
-
-    title: ClassVar[str] = "W&B"
-    name: Literal["wandb"]
-    mode: Literal["offline", "online"]  # offline: into files under the run's folder, for `wandb sync`
-    entity: str | None  # a user or a team; null: W&B's own default
-
-
-@dataclass(frozen=True)
-class TrackioLogger(Dashboard):
-    """Trackio, on this machine alone."""
-
-    title: ClassVar[str] = "trackio"
-    name: Literal["trackio"]
-    folder: str  # of the database that the runs share
-
-
-LOGGERS: dict[str, type] = {"none": NoLogger, "wandb": WandbLogger, "trackio": TrackioLogger}
 
 
 class LoggerProcess:
@@ -72,7 +30,7 @@ class LoggerProcess:
     A failure of any kind is said once, on one line, and is never raised.
     """
 
-    def __init__(self, settings: NoLogger | Dashboard, folder: Path):
+    def __init__(self, settings: LoggerSettings, folder: Path):
         self.settings, self.folder = settings, folder.resolve()
         self.record: Path | None = None  # the run's record, once it is written
         self.process: subprocess.Popen[str] | None = None

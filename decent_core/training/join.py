@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import torch
 
-from decent_core import topology
 from decent_core.config.run_config import RunConfig
 from decent_core.engine.communicator import World
 from decent_core.engine.distributed import DistributedWorld
@@ -31,7 +30,7 @@ def join_world(config: RunConfig) -> Joined:
             f"engine=virtual: {launch.launcher} has started {launch.world_size} processes, and each would train all "
             "workers; start one process, or give engine=distributed"
         )
-    return config, VirtualWorld(config.world_size), choose_device(0), _topology(config)
+    return config, VirtualWorld(config.world_size), choose_device(0), config.built_topology
 
 
 def use_threads(config: RunConfig, world: World) -> None:
@@ -62,16 +61,11 @@ def _join_distributed(config: RunConfig, engine: DistributedSettings, launch: La
     device = choose_device(launch.local_rank)
     config = replace(config, world_size=launch.world_size)
     if config.local_size is not None:
-        _topology(config)  # before the ranks meet, so that a mistake shows at once
+        _ = config.built_topology  # before the ranks meet, so that a mistake shows at once
     join(launch, device, engine.timeout_seconds)
     if config.local_size is None:
         nodes = workers_per_node()
         config = replace(config, local_size=nodes[0] if len(set(nodes)) == 1 else nodes)
-    built = _topology(config)
+    built = config.built_topology
     exchanges = not METHODS[config.method.name].averages_gradients
     return config, DistributedWorld(engine, built if exchanges else None, device), device, built
-
-
-def _topology(config: RunConfig) -> Topology:
-    local_size = 1 if config.local_size is None else config.local_size
-    return topology.build(config.topology.name, config.world_size, local_size, **config.topology.options)

@@ -11,17 +11,17 @@ from typing import IO, Any
 import torch
 from torch import nn
 
+from decent_core.config.logger_settings import NoLogger
 from decent_core.config.run_config import RunConfig
 from decent_core.config.task_package import import_task
 from decent_core.display.training import TrainingDisplay
 from decent_core.engine.engine import Engine
-from decent_core.methods import METHODS
 from decent_core.optim import build as build_optimizer
 from decent_core.optim import parameter_groups
 from decent_core.records.record import Record, write
 from decent_core.records.step_log import MetricsLog
 from decent_core.system.signals import StopRequest
-from decent_core.tracking.logger import LoggerProcess, NoLogger
+from decent_core.tracking.logger import LoggerProcess
 from decent_core.training.checkpoint import Checkpoints
 from decent_core.training.join import join_world, use_threads
 from decent_core.training.recording import make_record, peak_gib
@@ -106,16 +106,15 @@ class Run:
         torch.manual_seed(config.seed)
         model = self.task.build_model()
         model.to(self.device, torch.float64 if config.trainer.precision == "fp64" else None)
-        method = METHODS[config.method.name](**config.method.options)
         return Engine(
-            model, self.world, method, self.topology, _optimizer_builder(config), _learning_rate(config),
+            model, self.world, config.build_method(), self.topology, _optimizer_builder(config), config.learning_rate,
             config.trainer, config.seed,
         )  # fmt: skip
 
     def _build_trainer(self) -> tuple[Trainer, TrainingDisplay]:
         config = self.config
         say: Callable[[str], None] = lambda text: print(text, file=sys.stderr) if self.is_main else None  # noqa: E731
-        identity = flatten(config.as_dict(with_cadence=False))
+        identity = flatten(config.result_keys())
         checkpoints = Checkpoints(
             self.folder / "checkpoints", self.world, config.trainer.keep_checkpoints, identity, say
         )
@@ -152,10 +151,6 @@ class Run:
 def _optimizer_builder(config: RunConfig) -> Callable[[nn.Module], torch.optim.Optimizer]:
     decay = config.optimizer.weight_decay
     return lambda model: build_optimizer(config.optimizer, parameter_groups(model, decay))
-
-
-def _learning_rate(config: RunConfig) -> Callable[[int], float]:
-    return lambda step: config.optimizer.lr * config.schedule.factor(step, config.trainer.steps)
 
 
 def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

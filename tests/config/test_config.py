@@ -213,8 +213,8 @@ def test_config_hash_is_that_of_the_record_and_of_the_result():
         assert load(["experiment=p/gpt2/dadam_aer", other]).config_hash != config.config_hash
 
 
-def test_config_without_cadence_lacks_the_keys_without_effect():
-    kept = load([]).as_dict(with_cadence=False)
+def test_result_keys_lack_the_keys_without_effect():
+    kept = load([]).result_keys()
     dotted = {f"{part}.{key}" for part in kept if isinstance(kept[part], dict) for key in kept[part]} | set(kept)
     assert not dotted & WITHOUT_EFFECT
     assert "trainer.steps" in dotted

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from decent_core.config.load import load
+from decent_core.config.logger_settings import TrackioLogger
 from decent_core.records.record import read
 from decent_core.records.step_log import MetricsLog
-from decent_core.tracking.logger import LoggerProcess, TrackioLogger
+from decent_core.tracking.logger import LoggerProcess
 from tests.support import needs
 from tests.support.logged_runs import ROOT, ROW, SMALL, merged, small_disk, train, train_and_kill, wait_until
 from tests.support.trackio_runs import TRACKIO, ask, attached, history, runs

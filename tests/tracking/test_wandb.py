@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from decent_core.config.load import load
+from decent_core.config.logger_settings import NoLogger, WandbLogger
 from decent_core.records.record import read
 from decent_core.records.step_log import MetricsLog
-from decent_core.tracking.logger import CLOSE_SECONDS, LoggerProcess, NoLogger, WandbLogger, describe
+from decent_core.tracking.logger import CLOSE_SECONDS, LoggerProcess, describe
 from tests.support import needs
 from tests.support.logged_runs import ROOT, ROW, SMALL, merged, small_disk, train, train_and_kill, wait_until
 from tests.support.offline_runs import history, offline_runs, records, summary
@@ -255,7 +256,7 @@ def test_runs_are_grouped_by_item_or_by_task_and_scale():
 def test_logger_has_no_effect_on_the_configuration_hash():
     for logger in (["logger=none"], ["logger=wandb"], ["logger=wandb", "logger.mode=online", "logger.entity=us"]):
         assert load([*ROW, *logger]).config_hash == load(ROW).config_hash
-    assert "logger" not in load(ROW).as_dict(with_cadence=False)
+    assert "logger" not in load(ROW).result_keys()
 
 
 @pytest.mark.parametrize(
