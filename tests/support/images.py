@@ -13,13 +13,9 @@ from tasks.imagenet.fashion import load_split
 from tasks.imagenet.settings import Settings
 from tasks.imagenet.task import ImageTask
 from tests.support import needs
-from tests.support.ranks import CONTEXT
 
 #: for tests of what both decoders have to do
 DECODERS = ["torchvision", pytest.param("dali", marks=needs.dali)]
-
-# All tests share one fork server; without this, every decoding process would import torchvision for itself.
-CONTEXT.set_forkserver_preload(["tests.support.ranks", "tests.support.toy", "tasks.imagenet.decode"])
 
 TINY = {
     "name": "imagenet", "dataset": "fashion_mnist_12k", "source_dir": None, "data_dir": "unused", "train_images": 240,

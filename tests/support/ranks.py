@@ -13,9 +13,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-# The fork server has imported torch once; each rank is a quick fork of it.
+# The fork server has imported torch and more; each rank is a quick fork of it.
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tests.support.ranks", "tests.support.toy"])
+CONTEXT.set_forkserver_preload(["tests.support.warm"])
 
 
 def run_ranks(

@@ -1,7 +1,6 @@
 """The W&B dashboard is built without a server, and shows what runs really log; its page gives commands that work."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -11,8 +10,9 @@ import pytest
 from decent_core.config.load import load
 from decent_core.records.record import read_all
 from scripts.dashboard import main
-from tests.support import ROOT
+from tests.support import ROOT, commands
 from tests.support.offline_runs import history, offline_runs, summary
+from tests.support.runs import train
 
 PAGE = (ROOT / "docs" / "dashboards.md").read_text()
 
@@ -29,10 +29,7 @@ def specs(tmp_path_factory):
 def logged(tmp_path_factory):
     """Names in the history and in the summary of real runs: an offline one, and the committed records of all tasks."""
     folder = tmp_path_factory.mktemp("run")
-    overrides = ["task=gpt2", "method=awc", "topology=ring", "scale=smoke", "logger=wandb", f"out={folder}"]
-    command = [sys.executable, "-m", "scripts.train", *overrides]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=100)
+    train("task=gpt2", "method=awc", "topology=ring", "scale=smoke", "logger=wandb", f"out={folder}")
     (path,) = offline_runs(folder)
     in_history = {name for row in history(path) for name in row}
     in_summary = {*summary(path), *json.loads((folder / "record.json").read_text())}
@@ -107,15 +104,14 @@ def test_entity_and_project_are_the_given_ones(specs):
     ("key", "message"), [("", "log in with `wandb login`, or give out=FILE"), ("0" * 40, "W&B did not take it")]
 )
 def test_sending_needs_an_account_and_says_so_once(tmp_path, key, message):
-    environment = {**os.environ, "HOME": str(tmp_path), "WANDB_API_KEY": key, "WANDB_BASE_URL": "http://127.0.0.1:9"}
-    command = [sys.executable, "-m", "scripts.dashboard", "entity=us"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100)
+    environment = {"HOME": str(tmp_path), "WANDB_API_KEY": key, "WANDB_BASE_URL": "http://127.0.0.1:9"}
+    done = commands.run("scripts.dashboard", "entity=us", **environment)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def commands(language: str) -> list[list[str]]:
+def shown_commands(language: str) -> list[list[str]]:
     blocks = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
     return [line.split() for block in blocks for line in block.splitlines()]
 
@@ -123,7 +119,7 @@ def commands(language: str) -> list[list[str]]:
 def test_commands_of_the_page_compose(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     trained, built = 0, 0
-    for words in commands("bash"):
+    for words in shown_commands("bash"):
         script, overrides = words[words.index("-m") + 1], words[words.index("-m") + 2 :]
         if script == "scripts.train":
             assert load(overrides).logger.name in ("wandb", "trackio")
@@ -138,7 +134,7 @@ def test_commands_of_the_page_compose(tmp_path, monkeypatch):
 
 
 def test_commands_of_wandb_on_the_page_exist():
-    lines = [words for words in commands("sh") if words[0] == "wandb"]
+    lines = [words for words in shown_commands("sh") if words[0] == "wandb"]
     assert {words[1] for words in lines} == {"leet", "login", "sync"}
     for words in lines:
         done = subprocess.run([sys.executable, "-m", "wandb", words[1], "--help"], capture_output=True, text=True)

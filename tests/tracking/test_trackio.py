@@ -17,8 +17,9 @@ from decent_core.config.logger_settings import TrackioLogger
 from decent_core.records.record import read
 from decent_core.records.step_log import MetricsLog
 from decent_core.tracking.logger import LoggerProcess
-from tests.support import needs
-from tests.support.logged_runs import ROOT, ROW, SMALL, merged, small_disk, train, train_and_kill, wait_until
+from tests.support import ROOT, needs
+from tests.support.processes import wait_for
+from tests.support.runs import ROW, SMALL, merged, small_disk, train, train_and_kill
 from tests.support.trackio_runs import TRACKIO, ask, attached, history, runs
 
 #: writes what a Python process asks of the network, and that it has imported trackio at all
@@ -94,7 +95,7 @@ def test_killed_run_continues_under_its_name_without_doubled_steps(sent, tmp_pat
     overrides = [*ROW, "logger=trackio", f"logger.folder={database}", "trainer.checkpoint_every=3", f"out={tmp_path}"]
     checkpoint = tmp_path / f"checkpoints/step_{3 * random.randint(2, 8):08d}"
     train_and_kill(*overrides, when=checkpoint.exists)
-    wait_until(lambda: runs(database) != [] and ended(tmp_path), "the sending process outlives its killed training")
+    wait_for(lambda: runs(database) != [] and ended(tmp_path), "the sending process outlives its killed training")
     (name,) = runs(database)
     before = [row["_step"] for row in history(database, name)]
     assert before == list(range(2, 2 * len(before) + 1, 2)) and 0 < len(before) < 15

@@ -16,9 +16,10 @@ from decent_core.config.logger_settings import NoLogger, WandbLogger
 from decent_core.records.record import read
 from decent_core.records.step_log import MetricsLog
 from decent_core.tracking.logger import CLOSE_SECONDS, LoggerProcess, describe
-from tests.support import needs
-from tests.support.logged_runs import ROOT, ROW, SMALL, merged, small_disk, train, train_and_kill, wait_until
+from tests.support import ROOT, needs
 from tests.support.offline_runs import history, offline_runs, records, summary
+from tests.support.processes import wait_for
+from tests.support.runs import ROW, SMALL, merged, small_disk, train, train_and_kill
 
 NOWHERE = {"WANDB_BASE_URL": "http://127.0.0.1:9", "WANDB_API_KEY": "0" * 40}  # the discard port: nobody listens
 
@@ -33,16 +34,8 @@ def exit_codes(path: Path) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory):
-    """A run without a logger, for its parameters."""
-    folder = tmp_path_factory.mktemp("plain")
-    train(*ROW, f"out={folder}")
-    return read(folder / "record.json")
-
-
-@pytest.fixture(scope="module")
 def sent(tmp_path_factory):
-    """The same run with W&B, offline."""
+    """The plain run with W&B, offline."""
     folder = tmp_path_factory.mktemp("sent")
     done = train(*ROW, "logger=wandb", f"out={folder}")
     return folder, done
@@ -77,11 +70,11 @@ def test_offline_run_is_named_and_grouped_and_holds_config_and_record(sent):
         assert final[name] == getattr(record, name)
 
 
-def test_wandb_changes_no_bit_and_says_nothing(plain, sent):
+def test_wandb_changes_no_bit_and_says_nothing(plain_run, sent):
     folder, done = sent
     record = read(folder / "record.json")
-    assert record.parameters_sha256 == plain.parameters_sha256
-    assert (record.config_hash, record.run_id) == (plain.config_hash, plain.run_id)
+    assert record.parameters_sha256 == plain_run[1].parameters_sha256
+    assert (record.config_hash, record.run_id) == (plain_run[1].config_hash, plain_run[1].run_id)
     assert done.stdout == f"{folder}/record.json\n"
     assert said(done) == []
 
@@ -90,16 +83,16 @@ def test_wandb_changes_no_bit_and_says_nothing(plain, sent):
 def failing(tmp_path):
     """The environment in which `import wandb` finds the stand-in."""
     (tmp_path / "instead").mkdir()
-    shutil.copy(ROOT / "tests" / "failing_wandb.py", tmp_path / "instead" / "wandb.py")
+    shutil.copy(ROOT / "tests" / "support" / "failing_wandb.py", tmp_path / "instead" / "wandb.py")
     return {"PYTHONPATH": str(tmp_path / "instead")}
 
 
-def test_killed_run_continues_under_its_id_without_doubled_steps(plain, tmp_path):
+def test_killed_run_continues_under_its_id_without_doubled_steps(plain_run, tmp_path):
     overrides = [*ROW, "logger=wandb", "trainer.checkpoint_every=3", f"out={tmp_path}"]
     checkpoint = tmp_path / f"checkpoints/step_{3 * random.randint(2, 8):08d}"
     train_and_kill(*overrides, when=lambda: checkpoint.exists() and bool(offline_runs(tmp_path)))
     (before,) = offline_runs(tmp_path)
-    wait_until(lambda: bool(exit_codes(before)), "the sending process outlives its killed training")
+    wait_for(lambda: exit_codes(before), "the sending process outlives its killed training", every=0.2)
     assert exit_codes(before) == [1]
     assert history(before)[0]["_step"] == 2
     name = records(before, "run")[0]["run_id"]
@@ -111,7 +104,7 @@ def test_killed_run_continues_under_its_id_without_doubled_steps(plain, tmp_path
     steps = [row["_step"] for row in history(after)]
     assert steps == sorted(set(steps)) == list(range(2, 31, 2))
     assert history(after) == merged(tmp_path)
-    assert read(tmp_path / "record.json").parameters_sha256 == plain.parameters_sha256
+    assert read(tmp_path / "record.json").parameters_sha256 == plain_run[1].parameters_sha256
 
 
 def test_only_one_of_several_ranks_sends(tmp_path):
@@ -119,11 +112,11 @@ def test_only_one_of_several_ranks_sends(tmp_path):
     assert len(offline_runs(tmp_path)) == 1
 
 
-def test_failing_wandb_leaves_training_as_it_was(plain, tmp_path, failing):
+def test_failing_wandb_leaves_training_as_it_was(plain_run, tmp_path, failing):
     done = train(*ROW, "logger=wandb", f"out={tmp_path}", FAIL_AT="log", **failing)
     (line,) = said(done)
     assert line.startswith("W&B: RuntimeError: no space left at log. The training is not affected")
-    assert read(tmp_path / "record.json").parameters_sha256 == plain.parameters_sha256
+    assert read(tmp_path / "record.json").parameters_sha256 == plain_run[1].parameters_sha256
 
 
 def test_unreachable_server_costs_bounded_time_and_keeps_the_run_offline(tmp_path):

@@ -1,9 +1,7 @@
-"""Training runs whose log goes to a dashboard as well."""
+"""Training runs as tests start, kill and read them."""
 
 import os
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,50 +9,28 @@ from pathlib import Path
 import pytest
 
 from decent_core.records.step_log import MetricsLog
-from tests.support import ROOT
+from tests.support import commands
+from tests.support.processes import wait_for
 
 ROW = ["experiment=p/gpt2/accum_adamw_aer", "scale=smoke", "trainer.steps=30", "trainer.eval_every=10"]
 SMALL = ["task=regression", "method=decentlam", "topology=ring", "optimizer=sgd", "scale=smoke"]
+TIMES = ("train_seconds", "step_ms", "wait_ms", "samples_per_second")
 
 
-def command(*overrides: str, ranks: int = 0) -> list[str]:
-    launcher = ["torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", "-m"] if ranks else []
-    return [sys.executable, "-m", *launcher, "scripts.train", *overrides]
-
-
-def environment(**changes: str) -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", **changes}
-
-
-def train(*overrides: str, ranks: int = 0, **changes: str) -> subprocess.CompletedProcess:
-    """A finished training."""
-    done = subprocess.run(
-        command(*overrides, ranks=ranks),
-        cwd=ROOT,
-        env=environment(**changes),
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+def train(*overrides: str, ranks: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A training that has ended well."""
+    done = commands.run("scripts.train", *overrides, ranks=ranks, **environment)
     assert done.returncode == 0, done.stderr
     return done
 
 
 def train_and_kill(*overrides: str, when: Callable[[], bool]) -> None:
     """A training that is killed as soon as `when` holds."""
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(command(*overrides), cwd=ROOT, env=environment(), stdout=quiet, stderr=quiet) as process:
-        while not when():
-            assert process.poll() is None, "it ended before it was killed"
-            time.sleep(0.002)
-        process.kill()
-
-
-def wait_until(there: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 30
-    while not there():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
+    process = commands.start("scripts.train", *overrides)
+    wait_for(lambda: when() or process.poll() is not None, "it does not come so far", every=0.002)
+    ended = process.poll()
+    process.kill()
+    assert ended is None, f"it ended before it was killed\n{process.stderr}"
 
 
 def merged(folder: Path) -> list[dict]:
@@ -63,6 +39,11 @@ def merged(folder: Path) -> list[dict]:
     for line in MetricsLog(folder / "metrics.jsonl").lines():
         steps.setdefault(line["step"], {"_step": line["step"]}).update(line)
     return [{k: v for k, v in row.items() if k not in ("kind", "step") and v is not None} for row in steps.values()]
+
+
+def log_without_times(folder: Path) -> list[dict]:
+    """The metrics log without what a clock has measured."""
+    return [{k: v for k, v in line.items() if k not in TIMES} for line in MetricsLog(folder / "metrics.jsonl").lines()]
 
 
 @contextmanager
