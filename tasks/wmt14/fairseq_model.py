@@ -1,11 +1,14 @@
 """fairseq's own TransformerModel and SequenceGenerator (extra `fairseq`), and weights to and from them."""
 
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from hydra.core.config_store import ConfigStore
 from torch import Tensor, nn
 
 from tasks.wmt14.beam import Candidate
@@ -17,14 +20,26 @@ TIED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "decoder.o
 UNTRAINED = ("version", "embed_positions._float_tensor", "embed_positions.weight", "final_logits_bias")
 
 
+@contextmanager
+def _own_hydra_store() -> Iterator[None]:
+    """Importing fairseq stores schemas with Hydra under names of conf/ (config, optimizer, task): they are dropped."""
+    store = ConfigStore.instance()
+    kept = deepcopy(store.repo)
+    try:
+        yield
+    finally:
+        store.repo = kept
+
+
 class FairseqTransformer(nn.Module):
     """fairseq's Transformer as a `tasks.wmt14.model.Translator`; ValueError if fairseq isn't installed."""
 
     def __init__(self, settings: Settings, dictionary: Dictionary) -> None:
         super().__init__()
         try:
-            from fairseq.data import Dictionary as FairseqDictionary
-            from fairseq.models.transformer import TransformerModel, base_architecture
+            with _own_hydra_store():
+                from fairseq.data import Dictionary as FairseqDictionary
+                from fairseq.models.transformer import TransformerModel, base_architecture
         except ImportError as error:
             raise ValueError(
                 f"task.model=fairseq_transformer needs the extra `fairseq`: make setup-fairseq ({error})"

@@ -6,6 +6,7 @@ import sys
 import pytest
 import torch
 
+from decent_core.config.load import load
 from tasks.wmt14.beam import Candidate, beam_search
 from tasks.wmt14.binarised import PAD
 from tasks.wmt14.fairseq_model import FairseqTransformer, from_fairseq, to_fairseq
@@ -91,6 +92,10 @@ def test_fairseq_preprocess_gives_the_same_files_and_loss(tmp_path):
         assert path.read_bytes() == (folder / path.name).read_bytes(), path.name
     ours, theirs = wmt14.build(), wmt14.build(dataset=str(tmp_path / "bin"))
     assert _losses(ours) == _losses(theirs)
+
+
+def test_configurations_compose_after_fairseq_is_imported(pair):
+    assert load(["task=wmt14_en_de", "scale=smoke", "optimizer=adam"]).optimizer.name == "adam"
 
 
 def test_fairseq_model_trains_and_decodes_through_the_task():
