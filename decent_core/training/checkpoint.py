@@ -5,19 +5,28 @@ name and renamed when every rank's file is complete, so a folder with the final 
 killed.
 """
 
-import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 
 from decent_core.engine.communicator import World
+from decent_core.training.checkpoint_files import (
+    MANIFEST,
+    Manifest,
+    make_empty,
+    publish,
+    read_manifest,
+    remove,
+    sha256,
+    write_state,
+)  # fmt: skip
 
-MANIFEST = "manifest.json"
+ASIDE = "set_aside"  # folder of checkpoints that a run has not continued from
 
 
 class Checkpoints:
@@ -39,18 +48,20 @@ class Checkpoints:
         final = self.folder / f"step_{step:08d}"
         partial = final.with_suffix(".partial")
         main = self.world.rank == 0
-        self._together(lambda: _make_empty(partial) if main else None)
-        files = self._together(lambda: _write(partial / self.file_name, state))
-        manifest = {"step": step, "identity": self.identity, "files": dict(files)}
-        self._together(lambda: _publish(partial, final, manifest) if main else None)
+        self._together(lambda: make_empty(partial) if main else None)
+        files = self._together(lambda: write_state(partial / self.file_name, state))
+        manifest = Manifest(step, self.identity, dict(files))
+        self._together(lambda: publish(partial, final, manifest) if main else None)
         if main:
-            self._remove_old()
+            self._remove_old(final)
         return final
 
-    def _remove_old(self) -> None:
-        for old in self._folders()[: -self.keep]:
+    def _remove_old(self, newest: Path) -> None:
+        """Remove all but the last `keep` up to `newest`, which always stays."""
+        older = [folder for folder in self._folders() if folder.name < newest.name]
+        for old in older[: len(older) - (self.keep - 1)]:
             try:
-                shutil.rmtree(old)
+                remove(old)
             except OSError as error:  # no reason to end a run whose checkpoint is complete
                 self.warn(f"checkpoint {old} could not be removed: {error}")
 
@@ -60,14 +71,19 @@ class Checkpoints:
         `auto`: the newest that is whole on every rank and fits this run; others are refused by name and the one before
         is tried. `never`: None. Anything else is the path of one checkpoint. Raises ValueError, on every rank, if that
         one cannot be used, or if there are only checkpoints of another configuration.
+
+        Checkpoints under `folder` of later steps, or of a former run if this one starts anew, are set aside: they are
+        neither continued from nor counted among the ones to keep.
         """
         if resume == "never":
+            self._set_aside("")
             return None
         candidates = self._folders()[::-1] if resume == "auto" else [Path(resume)]
         refusals, mismatched = [], False
         for folder in candidates:
             damaged, other = self._problems(folder)
             if not damaged and not other:
+                self._set_aside(f"step_{read_manifest(folder).step:08d}")
                 return torch.load(folder / self.file_name, weights_only=True, map_location="cpu")
             mismatched |= bool(other) and not damaged
             refusals.append(f"checkpoint {folder} refused: {'; '.join(damaged or other)}")
@@ -79,9 +95,23 @@ class Checkpoints:
                 else "resume=auto finds the newest usable"
             )
             raise ValueError(f"{'; '.join(refusals)} ({hint})")
+        self._set_aside("")
         return None
 
+    def _set_aside(self, last: str) -> None:
+        """Move what comes after the checkpoint called `last` out of the way; raises OSError on every rank."""
+        self._together(lambda: self._move_after(last) if self.world.rank == 0 else None)
+
+    def _move_after(self, last: str) -> None:
+        later = [folder for folder in self._folders() if folder.name > last]
+        if later:
+            make_empty(self.folder / ASIDE)
+            for folder in later:
+                os.replace(folder, self.folder / ASIDE / folder.name)
+            self.warn(f"{len(later)} later or former checkpoints are set aside in {self.folder / ASIDE}")
+
     def _folders(self) -> list[Path]:
+        """All checkpoints by step, also what only has the name of one."""
         return sorted(f for f in self.folder.glob("step_*") if f.suffix == "")
 
     def _together(self, work: Callable[[], Any]) -> list:
@@ -103,10 +133,10 @@ class Checkpoints:
 
     def _inspect(self, folder: Path) -> tuple[list[str], list[str]]:
         try:
-            manifest = json.loads((folder / MANIFEST).read_text())
-            identity, files = manifest["identity"], manifest["files"]
-        except (OSError, ValueError, KeyError) as error:
+            manifest = read_manifest(folder)
+        except (OSError, ValidationError) as error:
             return [f"{MANIFEST} cannot be read ({type(error).__name__})"], []
+        identity = manifest.identity
         keys = sorted(identity.keys() | self.identity.keys())
         pairs = [(key, identity.get(key), self.identity.get(key)) for key in keys]
         if other := [f"{key} is {saved!r} there, {here!r} here" for key, saved, here in pairs if saved != here]:
@@ -115,41 +145,7 @@ class Checkpoints:
         if not path.is_file():
             return [f"{self.file_name} is missing"], []
         try:
-            same = _sha256(path) == files.get(self.file_name)
+            same = sha256(path) == manifest.files.get(self.file_name)
         except OSError as error:
             return [f"{self.file_name} cannot be read ({error.strerror})"], []
         return ([], []) if same else ([f"{self.file_name} has another sha256"], [])
-
-
-def _make_empty(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-
-
-def _write(path: Path, state: dict) -> tuple[str, str]:
-    """Write the state so that it is on disk; returns (file name, sha256)."""
-    with path.open("wb") as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    return path.name, _sha256(path)
-
-
-def _publish(partial: Path, final: Path, manifest: dict) -> None:
-    """Rename a complete folder to its final name."""
-    if missing := [name for name in manifest["files"] if not (partial / name).is_file()]:
-        raise OSError(f"{partial} lacks {missing}; out= must lie on a file system that all nodes share")
-    with (partial / MANIFEST).open("w") as file:
-        json.dump(manifest, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    shutil.rmtree(final, ignore_errors=True)
-    os.replace(partial, final)
-    directory = os.open(final.parent, os.O_RDONLY)
-    os.fsync(directory)
-    os.close(directory)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -14,7 +14,7 @@ import pytest
 
 from decent_core import topology
 from decent_core.engine.virtual import VirtualWorld
-from decent_core.training import checkpoint
+from decent_core.training import checkpoint, checkpoint_files
 from decent_core.training.checkpoint import Checkpoints
 from tests.support import engines
 from tests.support.ranks import run_ranks, start_ranks
@@ -152,18 +152,62 @@ def test_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_used(saved)
     path.write_bytes(content)
     step, warnings = reload(saved)
     assert step == 18
-    assert len(warnings) == 1
+    assert len(warnings) == 2
+    assert "1 later or former checkpoints are set aside" in warnings[1]
     assert "step_00000020" in warnings[0] and "rank_00000.pt has another sha256" in warnings[0]
 
 
-@pytest.mark.parametrize("damage", ["truncate", "remove", "manifest"])
+@pytest.mark.parametrize("damage", ["truncate", "remove"])
 def test_other_damages_are_refused_too(saved, damage):
-    folder = saved / "step_00000020"
-    path = folder / ("manifest.json" if damage == "manifest" else "rank_00000.pt")
+    path = saved / "step_00000020" / "rank_00000.pt"
     path.unlink() if damage == "remove" else path.write_bytes(path.read_bytes()[:100])
     step, warnings = reload(saved)
-    assert (step, len(warnings)) == (18, 1)
+    assert (step, len(warnings)) == (18, 2)
     assert path.name in warnings[0]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"null", b"5", b'{"step": 20, "identity": [], "files": {}}', b"\xff\xfe",
+     b'{"step": 20, "identity": {}, "files": []}', b'{"step": "x", "identity": {}, "files": {}}', b"[" * 100_000],
+)  # fmt: skip
+def test_manifest_of_any_other_content_is_refused(saved, content):
+    (saved / "step_00000020" / "manifest.json").write_bytes(content)
+    step, warnings = reload(saved)
+    assert step == 18
+    assert "manifest.json cannot be read" in warnings[0]
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "dangling link"])
+def test_what_only_has_a_checkpoints_name_is_in_nobodys_way(saved, kind, tmp_path):
+    for name in ("step_00000022", "step_00000024.partial"):
+        if kind == "file":
+            (saved / name).write_text("no checkpoint")
+        else:
+            (saved / name).symlink_to(tmp_path if kind == "link" else tmp_path / "nothing")
+    checkpoints = Checkpoints(saved, VirtualWorld(WORLD), 2, {}, lambda text: None)
+    assert reload(saved)[0] == 20
+    checkpoints.save(22, {}), checkpoints.save(24, {})
+    assert sorted(f.name for f in saved.glob("step_*")) == ["step_00000022", "step_00000024"]
+    assert tmp_path.is_dir()
+
+
+def test_a_new_start_sets_the_former_runs_checkpoints_aside_and_keeps_its_own(saved):
+    """Former steps are later ones: they are neither kept in place of the new run's nor continued from."""
+    step, warnings = reload(saved, resume="never")
+    assert (step, len(warnings)) == (0, 1)
+    checkpoints = Checkpoints(saved, VirtualWorld(WORLD), 2, {}, warnings.append)
+    for step in (3, 6, 9):
+        checkpoints.save(step, {})
+    assert sorted(f.name for f in saved.glob("step_*")) == ["step_00000006", "step_00000009"]
+    assert sorted(f.name for f in (saved / "set_aside").iterdir()) == ["step_00000018", "step_00000020"]
+
+
+def test_the_checkpoint_just_saved_stays_beside_later_ones(saved):
+    (saved / "step_00000020" / "rank_00000.pt").write_bytes(b"damaged")
+    assert reload(saved)[0] == 18
+    Checkpoints(saved, VirtualWorld(WORLD), 1, {}, lambda text: None).save(19, {})
+    assert [f.name for f in saved.glob("step_*")] == ["step_00000019"]
 
 
 def test_checkpoint_that_cannot_be_read_is_refused_too(saved, monkeypatch):
@@ -172,9 +216,9 @@ def test_checkpoint_that_cannot_be_read_is_refused_too(saved, monkeypatch):
             raise OSError(errno.ESTALE, "Stale file handle")
         return sha256(path)
 
-    sha256 = checkpoint._sha256
-    monkeypatch.setattr(checkpoint, "_sha256", stale)
-    assert reload(saved) == (18, [ANY])
+    sha256 = checkpoint.sha256
+    monkeypatch.setattr(checkpoint, "sha256", stale)
+    assert reload(saved) == (18, [ANY, ANY])
 
 
 def test_old_checkpoint_that_cannot_be_removed_does_not_end_the_run(saved, monkeypatch):
@@ -184,8 +228,8 @@ def test_old_checkpoint_that_cannot_be_removed_does_not_end_the_run(saved, monke
 
     warnings = []
     checkpoints = Checkpoints(saved, VirtualWorld(WORLD), 2, {}, warnings.append)
-    monkeypatch.setattr(checkpoint.shutil, "rmtree", busy)
-    monkeypatch.setattr(checkpoint, "_make_empty", lambda folder: folder.mkdir())
+    monkeypatch.setattr(checkpoint_files.shutil, "rmtree", busy)
+    monkeypatch.setattr(checkpoint, "make_empty", lambda folder: folder.mkdir())
     assert checkpoints.save(21, {}).is_dir()
     assert len(warnings) == 1
     assert "step_00000018 could not be removed" in warnings[0]
@@ -212,7 +256,7 @@ def test_all_checkpoints_damaged_starts_anew(saved):
     for path in saved.glob("*/rank_00000.pt"):
         path.write_bytes(b"")
     step, warnings = reload(saved)
-    assert (step, len(warnings)) == (0, 2)
+    assert (step, len(warnings)) == (0, 3)
 
 
 def test_checkpoint_of_another_configuration_is_refused_with_the_key(saved):
