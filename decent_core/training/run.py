@@ -43,7 +43,7 @@ class Run:
         package = import_task(self.config.task_package)
         self.task = package.build(self.config.task, self.config.seed, self.config.world_size)
         self.engine = self._build_engine()
-        self.log = MetricsLog(self.folder / "metrics.jsonl")
+        self.log = MetricsLog(self.folder / "metrics.jsonl", lambda text: print(text, file=sys.stderr))
         self.trainer, self.display = self._build_trainer()
         self.logger.begin(self.run_id, self.config.as_dict(), anew=self.config.resume == "never")
 

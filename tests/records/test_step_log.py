@@ -1,5 +1,7 @@
 import math
 
+import pytest
+
 from decent_core.records.step_log import MetricsLog
 
 
@@ -20,3 +22,17 @@ def test_metrics_log_drops_later_steps_and_half_written_lines(tmp_path):
     assert [line["step"] for line in log.lines()] == [1, 2, 3, 4, 4]
     log.truncate_after(4, finished=True)  # the last evaluation is made again
     assert [(line["step"], line["loss"]) for line in log.lines()][2:] == [(3, 1 / 3), (4, 0.5)]
+
+
+@pytest.mark.parametrize(
+    "damage", [b"\0\0\0", b"garbage", b"", b"\xff\xfe", b"[1]", b'{"loss": 1}', b'{"step": "2"}', b"[" * 100_000]
+)
+def test_metrics_log_leaves_a_damaged_line_out_and_names_it(tmp_path, damage):
+    warnings: list[str] = []
+    log = MetricsLog(tmp_path / "metrics.jsonl", warnings.append)
+    log.path.write_bytes(b'{"step": 1}\n' + damage + b'\n{"step": 3}\n')
+    assert [line["step"] for line in log.lines()] == [1, 3]
+    assert len(warnings) == 1
+    assert f"{log.path}, line 2: left out" in warnings[0]
+    log.truncate_after(3)
+    assert log.path.read_bytes() == b'{"step": 1}\n{"step": 3}\n'
