@@ -9,26 +9,13 @@ torchrun would set; worker 0 prints, the others only to standard error. When one
 status is that of the first that failed. What a killed lab leaves behind, the next one removes.
 """
 
-import ctypes
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from decent_core.config.command_line import options, run_main
-from decent_core.lab.namespaces import DEVICE, MOST_HOSTS, RATE, address, check_possible, hosts
-from decent_core.system.processes import stop_all, stop_signals_interrupt
-
-PORT = 29500
-POLL_SECONDS = 0.1
-STOP_SECONDS = 30  # for a stopped worker to save a checkpoint
-PR_SET_PDEATHSIG = 1
-#: a node's name is what workers tell nodes apart by
-ENTER = 'echo "$0" > /proc/sys/kernel/hostname && exec "$@"'
+from decent_core.lab.launch import run_workers
+from decent_core.lab.namespaces import MOST_HOSTS, RATE, check_possible, hosts
+from decent_core.system.processes import stop_signals_interrupt
 
 
 @dataclass(frozen=True)
@@ -51,7 +38,8 @@ class Options:
 
 def main(arguments: Sequence[str]) -> int:
     """Build the lab, run the command in it, take the lab down; returns the exit status."""
-    own, command = _split(arguments)
+    at = list(arguments).index("--") if "--" in arguments else len(arguments)
+    own, command = arguments[:at], arguments[at + 1 :]
     given = options(Options, own, __doc__ or "")
     if not command:
         raise ValueError("no command: give it after --, as in -- python -m scripts.train ... engine=distributed")
@@ -59,84 +47,6 @@ def main(arguments: Sequence[str]) -> int:
     nodes = given.nodes or given.workers
     with stop_signals_interrupt(), hosts(nodes, given.rate) as names:
         return run_workers(names, given.workers // nodes, command)
-
-
-def run_workers(names: Sequence[str], local_size: int, command: Sequence[str]) -> int:
-    """Run the command for every worker of every host; returns the first failure's exit status, or 0."""
-    size = len(names) * local_size
-    rendezvous = {"MASTER_ADDR": address(0), "MASTER_PORT": str(PORT), "GLOO_SOCKET_IFNAME": DEVICE}
-    starts = [
-        (
-            _variables(rank, size, local_size) | rendezvous,
-            _inside(names[rank // local_size], rank // local_size, command),
-        )
-        for rank in range(size)
-    ]
-    return _wait_for_all(starts)
-
-
-def run_on_loopback(workers: int, command: Sequence[str]) -> int:
-    """The same without a lab, so without root: one node, whose workers talk over the loopback."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        rendezvous = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1])}
-    starts = [(_variables(rank, workers, workers) | rendezvous, _program(command)) for rank in range(workers)]
-    return _wait_for_all(starts)
-
-
-def _wait_for_all(starts: Sequence[tuple[dict[str, str], list[str]]]) -> int:
-    """Start a process for each (variables, command), the first of which may print, and wait for all."""
-    processes: list[subprocess.Popen] = []
-    try:
-        for variables, command in starts:
-            processes.append(_start(variables, command, silent=bool(processes)))
-        while True:
-            statuses = [process.poll() for process in processes]
-            failed = next((status for status in statuses if status), None)
-            if failed is not None:
-                return failed if failed > 0 else 128 - failed
-            if None not in statuses:
-                return 0
-            time.sleep(POLL_SECONDS)
-    finally:
-        stop_all(processes, STOP_SECONDS)
-
-
-def _start(variables: dict[str, str], command: Sequence[str], silent: bool) -> subprocess.Popen:
-    return subprocess.Popen(
-        command,
-        env={"OMP_NUM_THREADS": "1", **os.environ, **variables},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL if silent else None,
-        preexec_fn=_die_with_parent,
-        start_new_session=True,  # Ctrl-C reaches us alone, and we stop them
-    )
-
-
-def _variables(rank: int, size: int, local_size: int) -> dict[str, str]:
-    """What torchrun would set."""
-    names = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank % local_size, "LOCAL_WORLD_SIZE": local_size}
-    return {name: str(value) for name, value in names.items()}
-
-
-def _inside(host: str, node: int, command: Sequence[str]) -> list[str]:
-    return ["ip", "netns", "exec", host, "unshare", "--uts", "sh", "-c", ENTER, f"node{node}", *_program(command)]
-
-
-def _program(command: Sequence[str]) -> list[str]:
-    """The command, where python is this one."""
-    return [sys.executable if command[0] in ("python", "python3") else command[0], *command[1:]]
-
-
-def _die_with_parent() -> None:
-    """The kernel kills this process when the lab is gone, even if that was killed itself."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Our options and the command, on either side of the first --."""
-    at = list(arguments).index("--") if "--" in arguments else len(arguments)
-    return list(arguments[:at]), list(arguments[at + 1 :])
 
 
 if __name__ == "__main__":

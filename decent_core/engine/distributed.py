@@ -56,10 +56,8 @@ class DistributedWorld(Place):
 
     def each_process(self, value: Any, what: str) -> list:
         """One value a process, picklable -> the values of all processes by rank."""
-        gathered: list[Any] = [None] * self.size
         with self.named(f"{what}: gathering", self.everyone):
-            dist.all_gather_object(gathered, value)
-        return gathered
+            return gather_objects(value)
 
     def any(self, flag: bool) -> bool:
         """Whether the flag is set in any process."""
@@ -85,3 +83,10 @@ class DistributedWorld(Place):
 
     def average_gradients(self, gradients: list[list[Tensor | None]]) -> None:
         """The reducer of DistributedDataParallel has done it in the backward pass."""
+
+
+def gather_objects(value: Any) -> list:
+    """One picklable value a process -> the values of all processes by rank."""
+    gathered: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(gathered, value)
+    return gathered

@@ -1,1 +1,1 @@
-"""Measures exchanges and step times, also over slow links that one machine simulates."""
+"""Measures this machine: training steps, exchanges, and both over slow links that it simulates."""

@@ -3,7 +3,6 @@
 All have the same model, optimizer and bucket size. A cell is an implementation and a topology of ours.
 """
 
-import json
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -19,7 +18,6 @@ from decent_core.engine.engine import Engine
 from decent_core.engine.settings import DistributedSettings, TrainerSettings
 from decent_core.lab.loads import Load
 from decent_core.methods import METHODS
-from decent_core.training.launch import choose_device, find_launch, join
 
 Cell = tuple[str, str]  # implementation, topology
 #: our topologies -> what decent-dp calls the same schedule
@@ -166,16 +164,3 @@ def timed_steps(steps: Steps, count: int) -> dict[str, float]:
     dist.all_reduce(values)
     seconds, wait, bytes_ = (values / dist.get_world_size()).tolist()
     return {"seconds": seconds, "wait": wait, "bytes": bytes_}
-
-
-def run_rank(arguments: list[str], measure: Callable[[dict[str, Any], int], list[dict[str, Any]]]) -> None:
-    """Measure what the plan, a JSON object, says, as one rank; rank 0 writes what came out to the plan's path."""
-    plan = json.loads(arguments[0])
-    launch = find_launch()
-    assert launch is not None
-    torch.set_num_threads(1)
-    join(launch, choose_device(launch.local_rank), TIMEOUT_SECONDS)
-    found = measure(plan, launch.rank)
-    if launch.rank == 0:
-        with open(plan["out"], "w") as stream:
-            json.dump(found, stream)

@@ -1,7 +1,6 @@
-"""The measurements behind scripts.profile: computing without exchanges, and exchanges without computing."""
+"""The measurements behind a profile: computing without exchanges, and exchanges without computing."""
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -13,26 +12,25 @@ from torch import nn
 
 from decent_core.config.run_config import RunConfig
 from decent_core.config.task_package import import_task
-from decent_core.engine.distributed import DistributedWorld
+from decent_core.engine.distributed import DistributedWorld, gather_objects
 from decent_core.engine.engine import AUTOCAST
 from decent_core.engine.settings import DistributedSettings
 from decent_core.engine.timing import DeviceClock
+from decent_core.lab.exchanges import Exchange, as_json, different_rounds, pooled, timed
 from decent_core.lab.pacing import bytes_a_second, pace_connections
 from decent_core.optim import build as build_optimizer
 from decent_core.optim import parameter_groups
 from decent_core.records.provenance import git_state, versions
-from decent_core.runtime.exchanges import Key, exchange_keys
-from decent_core.topology import Round, Topology, feasible
-from decent_core.training.launch import choose_device, find_launch, join, workers_per_node
+from decent_core.runtime.exchanges import exchange_keys
+from decent_core.topology import Round, feasible
+from decent_core.training.launch import find_launch, join, workers_per_node
 
 WARM_UP = 3
 MOST_SECONDS = 2.0  # for the repeats of one exchange, unless three take longer
-MOST_ROUNDS = 8  # of a topology's period
-Exchange = tuple[str, Key, int]  # topology, kind of exchange, bytes
 
 
 @dataclass
-class Place:
+class Worker:
     """This process, and where it computes."""
 
     settings: DistributedSettings
@@ -42,16 +40,16 @@ class Place:
 
 
 def measure(config: RunConfig, repeats: int, rate: str | None = None) -> dict[str, Any] | None:
-    """Everything that a profile holds, on rank 0; None on the others. Raises ValueError without a launcher.
+    """The content of a profile, on rank 0; None on the others. Raises ValueError without a launcher.
 
     With a `rate`, connections are paced to it, and every worker counts as a node of its own.
     """
-    place = _join(config, rate)
+    worker = _join(config, rate)
     model = import_task(config.task_package).build(config.task, config.seed, dist.get_world_size()).build_model()
     row_bytes = sum(p.numel() for p in model.parameters()) * 4
-    computing = gather(_computing(config, place, model, repeats))
-    exchanges = gather(_exchanges(place, row_bytes, repeats, None if rate is None else bytes_a_second(rate)))
-    if place.rank:
+    computing = gather_objects(_computing(config, worker, model, repeats))
+    exchanges = gather_objects(_exchanges(worker, row_bytes, repeats, None if rate is None else bytes_a_second(rate)))
+    if worker.rank:
         return None
     commit, dirty = git_state()
     return {
@@ -59,14 +57,14 @@ def measure(config: RunConfig, repeats: int, rate: str | None = None) -> dict[st
         "task": config.task.name,
         "scale": config.scale,
         "world_size": dist.get_world_size(),
-        "local_size": place.local_size,
-        "device": str(place.device.type),
+        "local_size": worker.local_size,
+        "device": str(worker.device.type),
         "versions": versions(),
         "git_commit": commit,
         "git_dirty": dirty,
         "overrides": config.overrides,
         "message_bytes": row_bytes,
-        "bucket_bytes": _bucket_bytes(place, row_bytes),
+        "bucket_bytes": _bucket_bytes(worker, row_bytes),
         "repeats": repeats,
         "paced": rate,
         **_summary(computing),
@@ -74,34 +72,33 @@ def measure(config: RunConfig, repeats: int, rate: str | None = None) -> dict[st
     }
 
 
-def _join(config: RunConfig, rate: str | None) -> Place:
+def _join(config: RunConfig, rate: str | None) -> Worker:
     launch = find_launch()
     if launch is None:
         raise ValueError(
-            "no launcher found; start with torchrun --nproc-per-node=N -m scripts.profile ... (or srun, mpirun)"
+            "no launcher found; start with torchrun --nproc-per-node=N -m scripts.bench profile ... (or srun, mpirun)"
         )
     assert isinstance(config.engine, DistributedSettings)
-    device = choose_device(launch.local_rank)
-    join(launch, device, config.engine.timeout_seconds)
+    device = join(launch, config.engine.timeout_seconds)
     nodes = workers_per_node() if rate is None else [1] * launch.world_size
     if len(set(nodes)) > 1:
         raise ValueError(f"nodes of {nodes} workers: a profile needs nodes of equal size")
-    return Place(config.engine, device, launch.rank, nodes[0])
+    return Worker(config.engine, device, launch.rank, nodes[0])
 
 
-def _computing(config: RunConfig, place: Place, model: nn.Module, repeats: int) -> list[list[float]]:
+def _computing(config: RunConfig, worker: Worker, model: nn.Module, repeats: int) -> list[list[float]]:
     """Seconds of forward, backward and update in each repeat, [repeats][3]."""
     task = import_task(config.task_package).build(config.task, config.seed, dist.get_world_size())
-    model.to(place.device)
+    model.to(worker.device)
     optimizer = build_optimizer(config.optimizer, parameter_groups(model, config.optimizer.weight_decay))
-    clock = DeviceClock(place.device)
+    clock = DeviceClock(worker.device)
     dtype = AUTOCAST.get(config.trainer.precision)
     found = []
     for step in range(WARM_UP + repeats):
-        batch = {name: tensor.to(place.device) for name, tensor in task.batch(step, place.rank).items()}
+        batch = {name: tensor.to(worker.device) for name, tensor in task.batch(step, worker.rank).items()}
         dist.barrier()
         marks = [clock.mark()]
-        with torch.autocast(place.device.type, dtype, enabled=dtype is not None):
+        with torch.autocast(worker.device.type, dtype, enabled=dtype is not None):
             loss = task.loss_sum(model, batch) / task.weight(batch)
         marks.append(clock.mark())
         loss.backward()
@@ -116,20 +113,20 @@ def _computing(config: RunConfig, place: Place, model: nn.Module, repeats: int) 
     return found[WARM_UP:]
 
 
-def _exchanges(place: Place, row_bytes: int, repeats: int, pace: float | None) -> dict[Exchange, list[float]]:
+def _exchanges(worker: Worker, row_bytes: int, repeats: int, pace: float | None) -> dict[Exchange, list[float]]:
     """Seconds of this rank's exchanges, by what they are; connections send at most `pace` bytes/s."""
     found: dict[Exchange, list[float]] = {}
-    rows = torch.zeros(1, row_bytes // 4, device=place.device)
-    for topology in feasible(dist.get_world_size(), place.local_size):
-        world = DistributedWorld(place.settings, topology, place.device)
+    rows = torch.zeros(1, row_bytes // 4, device=worker.device)
+    for topology in feasible(dist.get_world_size(), worker.local_size):
+        world = DistributedWorld(worker.settings, topology, worker.device)
         for round_ in different_rounds(topology):
-            key = exchange_keys(round_, topology.node_of)[place.rank]
-            buckets = {_bucket_bytes(place, row_bytes) // 4} if topology.name == "complete" else set()  # All-Reduce's
+            key = exchange_keys(round_, topology.node_of)[worker.rank]
+            buckets = {_bucket_bytes(worker, row_bytes) // 4} if topology.name == "complete" else set()  # All-Reduce's
             timed(world, rows[:, :1], round_)  # some connections are made when they are first used
             if pace is not None:
                 pace_connections(pace)
             for count in sorted({1, row_bytes // 4} | buckets):
-                times = repeated(world, rows[:, :count], round_, repeats)
+                times = _repeated(world, rows[:, :count], round_, repeats)
                 if key is not None:
                     found.setdefault((topology.name, key, 4 * count), []).extend(times)
         if world.exchange.thread is not None:
@@ -137,43 +134,16 @@ def _exchanges(place: Place, row_bytes: int, repeats: int, pace: float | None) -
     return found
 
 
-def repeated(world: DistributedWorld, rows: torch.Tensor, round_: Round, repeats: int) -> list[float]:
+def _repeated(world: DistributedWorld, rows: torch.Tensor, round_: Round, repeats: int) -> list[float]:
     """Times without the warm-up; where an exchange is slow, fewer than `repeats`, the same number on all ranks."""
-    slowest = max(gather(timed(world, rows, round_)))
+    slowest = max(gather_objects(timed(world, rows, round_)))
     fitting = int(MOST_SECONDS / slowest)
     times = [timed(world, rows, round_) for _ in range(min(WARM_UP, fitting) + max(3, min(repeats, fitting)))]
     return times[min(WARM_UP, fitting) :]
 
 
-def timed(world: DistributedWorld, rows: torch.Tensor, round_: Round) -> float:
-    dist.barrier()
-    start = time.perf_counter()
-    world.start_mix(rows, round_, "profile").wait()
-    if world.device.type != "cpu":
-        torch.accelerator.synchronize()
-    return time.perf_counter() - start
-
-
-def different_rounds(topology: Topology) -> Iterator[Round]:
-    """Rounds of the period of which no earlier one looks the same to every worker."""
-    seen = set()
-    for step in range(min(topology.period, MOST_ROUNDS)):
-        round_ = topology.round(step)
-        looks = tuple(exchange_keys(round_, topology.node_of))
-        if looks not in seen:
-            seen.add(looks)
-            yield round_
-
-
-def _bucket_bytes(place: Place, row_bytes: int) -> int:
-    return min(row_bytes, max(4, int(place.settings.bucket_mib * 2**20)))
-
-
-def gather(value: Any) -> list[Any]:
-    """One value a process -> the values of all processes by rank."""
-    gathered: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(gathered, value)
-    return gathered
+def _bucket_bytes(worker: Worker, row_bytes: int) -> int:
+    return min(row_bytes, max(4, int(worker.settings.bucket_mib * 2**20)))
 
 
 def _summary(computing: Sequence[list[list[float]]]) -> dict[str, Any]:
@@ -191,22 +161,7 @@ def _summary(computing: Sequence[list[list[float]]]) -> dict[str, Any]:
 
 
 def _table(exchanges: Sequence[dict[Exchange, list[float]]]) -> list[dict[str, Any]]:
-    return [{**named(exchange), **_spread(times)} for exchange, times in sorted(pooled(exchanges).items())]
-
-
-def pooled(exchanges: Sequence[dict[Exchange, list[float]]]) -> dict[Exchange, list[float]]:
-    """The times of all ranks together."""
-    together: dict[Exchange, list[float]] = {}
-    for own in exchanges:
-        for exchange, times in own.items():
-            together.setdefault(exchange, []).extend(times)
-    return together
-
-
-def named(exchange: Exchange) -> dict[str, Any]:
-    """An exchange as JSON."""
-    topology, (kind, size, crosses, load), bytes_ = exchange
-    return {"topology": topology, "kind": kind, "size": size, "crosses": crosses, "load": load, "bytes": bytes_}
+    return [{**as_json(exchange), **_spread(times)} for exchange, times in sorted(pooled(exchanges).items())]
 
 
 def _spread(seconds: Any) -> dict[str, float]:

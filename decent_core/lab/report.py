@@ -1,10 +1,11 @@
-"""The tables of scripts.bench: ratios of step times, pair by pair, beside the aims; and memory."""
+"""The tables of the benches: ratios of step times beside the aims, memory; steps over links, measured and predicted."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from decent_core.lab.link_prediction import steps_of
 from decent_core.lab.namespaces import megabits
 from decent_core.topology import build
 
@@ -16,15 +17,25 @@ NAMES = {
 TOPOLOGIES = {"complete": "complete", "aer": "AER", "one_peer_hypercube": "one-peer exponential"}
 #: bytes on the wire for a byte sent: a full Ethernet frame, as the shaper counts it, carries 1448 of its 1514 bytes
 WIRE = 1514 / 1448
+LINK_CELLS = {
+    ("allreduce", "complete"): "All-Reduce (DDP)",
+    ("awc", "complete"): "gossip, complete",
+    ("decent-dp", "complete"): "decent-dp, complete",
+    ("awc", "aer"): "gossip, AER",
+    ("decent-dp", "aer"): "decent-dp, AER",
+    ("awc", "one_peer_hypercube"): "gossip, one-peer exponential (pairs)",
+    ("decent-dp", "one_peer_hypercube"): "decent-dp, one-peer exponential (pairs)",
+    ("awc", "one_peer_exp"): "gossip, one-peer exponential (directed)",
+}
+NEAR = 0.1  # of the measured time; a prediction this close counts as right
 HIDDEN, BOUND, SAME = 1.03, 1.05, 0.01
 Cell = tuple[str, str]
-
-
+LinkCell = tuple[str, str, str]  # rate, method, topology
 Line = tuple[list[str], bool | None]  # cells of a line of the table, and whether its aim is met
 
 
-def table(record: Mapping[str, Any]) -> str:
-    """All of it as markdown."""
+def step_table(record: Mapping[str, Any]) -> str:
+    """What `scripts.bench steps` has measured, as Markdown."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for entry in record["times"]:
         groups.setdefault((entry["load"], entry["rate"]), []).append(entry)
@@ -95,6 +106,35 @@ def _memory(entries: Sequence[Mapping[str, Any]]) -> str:
     head = ["", "peak MiB, largest worker", f"copies of the parameters ({size:.0f} MiB), all workers"]
     text = "What training adds to the peak memory of a worker (parameters, gradients, two moments of AdamW, exchange):"
     return f"{text}\n\n{_markdown(head, lines)}"
+
+
+def link_table(
+    found: Sequence[dict[str, Any]], measured: Mapping[LinkCell, Sequence[float]], predicted: Mapping[LinkCell, float]
+) -> str:
+    """Seconds of a step of every cell, measured in each repeat and predicted, as Markdown."""
+    lines = [
+        "| rate | | measured / ms (range) | predicted / ms | predicted / measured | wait / ms | MB sent a step |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for cell, seconds in measured.items():
+        own = steps_of(found, cell)
+        wait = f"{1000 * np.median([entry['wait'] for entry in own]):.1f}" if cell[1] == "awc" else ""
+        cells = (
+            cell[0], LINK_CELLS[cell[1:]], _range(1000 * np.array(seconds), 1), f"{1000 * predicted[cell]:.1f}",
+            f"{predicted[cell] / float(np.median(seconds)):.3f}", wait, f"{own[0]['bytes'] / 1e6:.2f}",
+        )  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, _near(measured, predicted)])
+
+
+def _near(measured: Mapping[LinkCell, Sequence[float]], predicted: Mapping[LinkCell, float]) -> str:
+    """How many cells are predicted well, in all and line by line."""
+    right = {cell: abs(predicted[cell] / float(np.median(seconds)) - 1) <= NEAR for cell, seconds in measured.items()}
+    parts = []
+    for key, name in LINK_CELLS.items():
+        own = [value for cell, value in right.items() if cell[1:] == key]
+        parts.append(f"{name} {sum(own)} of {len(own)}")
+    return f"\nPredicted within {NEAR:.0%}: {sum(right.values())} of {len(right)} cells ({'; '.join(parts)}).\n"
 
 
 def _name(cell: Cell) -> str:

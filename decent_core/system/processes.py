@@ -1,7 +1,9 @@
-"""Stopping child processes, and being stopped."""
+"""Stopping child processes, being stopped, and how much memory a process has used."""
 
+import resource
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -34,3 +36,9 @@ def stop_signals_interrupt() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def peak_memory_mib() -> float:
+    """The most memory that this process has held so far, in MiB."""
+    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20

@@ -58,11 +58,10 @@ def _check_launch(config: RunConfig, launch: Launch | None) -> Launch:
 
 
 def _join_distributed(config: RunConfig, engine: DistributedSettings, launch: Launch) -> Joined:
-    device = choose_device(launch.local_rank)
     config = replace(config, world_size=launch.world_size)
     if config.local_size is not None:
         _ = config.built_topology  # before the ranks meet, so that a mistake shows at once
-    join(launch, device, engine.timeout_seconds)
+    device = join(launch, engine.timeout_seconds)
     if config.local_size is None:
         nodes = workers_per_node()
         config = replace(config, local_size=nodes[0] if len(set(nodes)) == 1 else nodes)

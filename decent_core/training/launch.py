@@ -11,6 +11,8 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from decent_core.engine.distributed import gather_objects
+
 #: launcher: (rank, world size, rank on the node), as each sets them; looked at in this order
 VARIABLES = {
     "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
@@ -65,11 +67,13 @@ def choose_device(local_rank: int) -> torch.device:
     return device
 
 
-def join(launch: Launch, device: torch.device, timeout_seconds: float) -> None:
-    """Join the job's default process group: gloo for CPU tensors, and NCCL (or the like) for the accelerator's.
+def join(launch: Launch, timeout_seconds: float) -> torch.device:
+    """Join the job's default process group; returns the device of this process.
 
-    Raises ValueError if the first process's address is unknown.
+    gloo carries CPU tensors, and NCCL (or the like) the accelerator's. Raises ValueError if the first process's address
+    is unknown, or if a node has more workers than accelerators.
     """
+    device = choose_device(launch.local_rank)
     address = os.environ.get("MASTER_ADDR") or _first_host(launch)
     port = os.environ.get("MASTER_PORT") or str(_port_of_job())
     os.environ.update(MASTER_ADDR=address, MASTER_PORT=port)
@@ -79,6 +83,7 @@ def join(launch: Launch, device: torch.device, timeout_seconds: float) -> None:
     dist.init_process_group(
         backend, rank=launch.rank, world_size=launch.world_size, timeout=timedelta(seconds=timeout_seconds)
     )
+    return device
 
 
 def workers_per_node() -> list[int]:
@@ -86,9 +91,8 @@ def workers_per_node() -> list[int]:
 
     Raises ValueError, on every rank, if a node's ranks are not consecutive.
     """
-    hosts: list[str | None] = [None] * dist.get_world_size()
-    dist.all_gather_object(hosts, os.environ.get("SLURMD_NODENAME") or socket.gethostname())
-    runs: list[tuple[str | None, int]] = []
+    hosts = gather_objects(os.environ.get("SLURMD_NODENAME") or socket.gethostname())
+    runs: list[tuple[str, int]] = []
     for host in hosts:
         if runs and runs[-1][0] == host:
             runs[-1] = (host, runs[-1][1] + 1)

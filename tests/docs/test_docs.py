@@ -3,7 +3,6 @@
 import importlib
 import re
 import shlex
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ CASES = [(page, words) for page in PAGES for words in commands(page)]
 
 
 @pytest.mark.parametrize(("page", "words"), CASES, ids=lambda value: getattr(value, "name", None) or " ".join(value))
-def test_command_of_a_page_exists_with_its_keys(page, words):
+def test_command_of_a_page_exists_with_its_keys(page, words, capsys):
     if words[0] == "make":
         targets = [word for word in words[1:] if "=" not in word]
         makefile = (ROOT / "Makefile").read_text()
@@ -44,17 +43,21 @@ def test_command_of_a_page_exists_with_its_keys(page, words):
     if "--" in rest:  # a command within a command
         inner = rest[rest.index("--") + 1 :]
         rest = rest[: rest.index("--")]
-        test_command_of_a_page_exists_with_its_keys(page, inner)
-    if module in ("scripts.train", "scripts.prepare"):
+        test_command_of_a_page_exists_with_its_keys(page, inner, capsys)
+    verb = [word for word in rest[:1] if "=" not in word and not word.startswith("-")]
+    keys = [word for word in rest if word not in (*verb, "--help")]
+    if module in ("scripts.train", "scripts.prepare") and not verb:
         if "--help" not in rest:
-            load([word.replace("PATH", "x").replace("NAME", "x") for word in rest])
+            load([word.replace("PATH", "x").replace("NAME", "x") for word in keys])
         return
-    options = importlib.import_module(module).Options
-    own = {field.name for field in fields(options)}
-    if module == "scripts.profile":  # takes a training run's overrides beside its own
-        load(["method=awc", "engine=distributed", *(word for word in rest if word.partition("=")[0] not in own)])
+    door = importlib.import_module(module)
+    with pytest.raises(SystemExit):
+        door.main([*verb, "--help"])
+    own = set(re.findall(r"^  (\w+)=", capsys.readouterr().out, flags=re.MULTILINE))
+    if (module, verb) == ("scripts.bench", ["profile"]):  # takes a training run's overrides beside its own
+        load(["method=awc", "engine=distributed", *(word for word in keys if word.partition("=")[0] not in own)])
         return
-    assert {word.partition("=")[0] for word in rest if word != "--help"} <= own
+    assert {word.partition("=")[0] for word in keys} <= own
 
 
 def test_every_target_that_make_knows_has_a_rule_and_a_line_of_help():

@@ -1,8 +1,6 @@
 """The step-time bench for real, on the loopback and with paced connections; and decent-dp as the engine's oracle."""
 
 import json
-import os
-import subprocess
 import sys
 import time
 
@@ -16,12 +14,12 @@ from decent_core import topology
 from decent_core.engine.distributed import DistributedWorld
 from decent_core.engine.engine import Engine
 from decent_core.engine.settings import DistributedSettings
+from decent_core.lab import step_bench
 from decent_core.lab.contestants import REFERENCE_NAMES, SETTINGS
 from decent_core.lab.pacing import bytes_a_second, pace_connections
-from decent_core.lab.report import table
+from decent_core.lab.report import step_table
 from decent_core.methods import METHODS
 from scripts import bench
-from scripts.bench import GOSSIP, Options
 from tests.support import ROOT, needs
 from tests.support.ranks import run_ranks
 
@@ -144,24 +142,20 @@ def test_connections_are_paced_without_root():
 
 
 @needs.decent_dp
-def test_bench_measures_without_shaping(tmp_path):
-    script = (
-        "import scripts.bench as bench, decent_core.config.command_line as cli\n"
-        "def impossible(): raise ValueError('no iproute2')\n"
-        "bench.check_possible = impossible\n"
-        "cli.run_main(bench.main)"
-    )
+def test_bench_measures_without_shaping(tmp_path, capfd, monkeypatch):
+    def impossible():
+        raise ValueError("no iproute2")
+
+    monkeypatch.setattr(step_bench, "check_possible", impossible)
     settings = ["rates=[200mbit]", "steps=2", "repeats=2", "forward_ms=2", "backward_ms=4", "bucket_kib=64"]
-    command = [sys.executable, "-c", script, *settings, "memory=false", f"out={tmp_path}/b.json"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("no iproute2; connections are paced instead")
+    assert bench.main([*settings, "memory=false", f"out={tmp_path}/b.json"]) == 0
+    printed = capfd.readouterr()
+    assert printed.err.startswith("no iproute2; connections are paced instead")
     record = json.loads((tmp_path / "b.json").read_text())
     assert {entry["rate"] for entry in record["times"]} == {"loopback", "200mbit"}
-    assert {(entry["method"], entry["topology"]) for entry in record["times"]} >= set(GOSSIP)
+    assert {(entry["method"], entry["topology"]) for entry in record["times"]} >= set(step_bench.GOSSIP)
     assert "was paced to its rate" in (tmp_path / "b.md").read_text()
-    assert (tmp_path / "b.md").read_text() in done.stdout
+    assert (tmp_path / "b.md").read_text() in printed.out
 
 
 def entries(rate: str, **seconds: list[float]) -> list[dict]:
@@ -175,7 +169,7 @@ def entries(rate: str, **seconds: list[float]) -> list[dict]:
 
 def lines(times: list[dict]) -> list[list[str]]:
     record = {"times": times, "memory": [], "shaped": True, "options": {"repeats": 2}}
-    rows = [line for line in table(record).splitlines() if line.startswith("| ")]
+    rows = [line for line in step_table(record).splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
 
 
@@ -201,7 +195,7 @@ def test_table_takes_the_link_for_the_bound_where_it_is_slower():
 )
 def test_impossible_settings_are_refused(settings, says):
     with pytest.raises(ValueError, match=says):
-        Options(**settings)
+        step_bench.Options(**settings)
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,13 @@
 """Measured beside predicted, over a real shaped network. Needs Linux, root and iproute2."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
+from decent_core.lab.link_bench import Options
 from decent_core.lab.namespaces import megabits
-from decent_core.lab.net_report import CELLS
-from scripts import netbench
-from scripts.netbench import Options
+from decent_core.lab.report import LINK_CELLS
+from scripts import bench
 from tests.support import ROOT, needs
 
 COMPUTE_MS, BUCKET_KIB = 30.0, 256
@@ -20,15 +17,12 @@ MESSAGE_MS = BUCKET_KIB * 8.192 / 20
 
 @needs.decent_dp
 @needs.namespaces
-def test_all_cells_are_measured_and_predicted(tmp_path):
+def test_all_cells_are_measured_and_predicted(tmp_path, capfd):
     settings = ["workers=4", "nodes=2", "rates=[20mbit]", "forward_ms=10", "backward_ms=20", f"bucket_kib={BUCKET_KIB}"]
-    command = [sys.executable, "-m", "scripts.netbench", *settings, "steps=4", "repeats=1", f"out={tmp_path}/n.png"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150)
-    assert done.returncode == 0, done.stderr
+    assert bench.main(["network", *settings, "steps=4", "repeats=1", f"out={tmp_path}/n.png"]) == 0
     found = json.loads((tmp_path / "n.json").read_text())
     steps = {(m["method"], m["topology"]): m for m in found["measurements"] if "seconds" in m}
-    assert set(steps) == set(CELLS)
+    assert set(steps) == set(LINK_CELLS)
     assert found["source"] == "measured"
     assert not {"out", "measured"} & found["options"].keys(), "a path says nothing about what was measured"
     # bound by the link; a ring of 4 sends 2 x 3/4 of the four buckets
@@ -37,7 +31,7 @@ def test_all_cells_are_measured_and_predicted(tmp_path):
         assert steps[cell]["bytes"] == buckets * BUCKET_KIB * 1024
     assert 1000 * steps["allreduce", "complete"]["seconds"] > COMPUTE_MS + 0.85 * MESSAGE_MS
     assert (tmp_path / "n.png").stat().st_size > 10_000
-    assert (tmp_path / "n.md").read_text() in done.stdout
+    assert (tmp_path / "n.md").read_text() in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -65,10 +59,10 @@ def test_what_is_not_this_benchs_file_is_refused(content, tmp_path):
     path = tmp_path / "given.json"
     path.write_text(content)
     with pytest.raises(ValueError, match=f"^measured={path}: .*same bench has written"):
-        netbench.main([f"measured={path}", f"out={tmp_path}/n.png"])
+        bench.main(["network", f"measured={path}", f"out={tmp_path}/n.png"])
 
 
 def test_the_committed_table_is_made_again_from_the_committed_measurements(tmp_path):
     committed = ROOT / "results" / "figures" / "netbench.json"
-    assert netbench.main([f"measured={committed}", f"out={tmp_path}/n.png"]) == 0
+    assert bench.main(["network", f"measured={committed}", f"out={tmp_path}/n.png"]) == 0
     assert (tmp_path / "n.md").read_text() == committed.with_suffix(".md").read_text()

@@ -66,7 +66,7 @@ def test_measured_exchanges_are_interpolated_between_sizes():
 
 
 def profile_of(network, world_size, local_size):
-    """What scripts.profile would write on these links."""
+    """What a profile would write on these links."""
     exchanges = []
     for built in topology.feasible(world_size, local_size):
         seen = set()
@@ -162,7 +162,14 @@ def test_a_profile_is_measured_under_torchrun_and_advises(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    launcher = ["torch.distributed.run", "--nproc-per-node=2", f"--master-port={port}", "-m", "scripts.profile"]
+    launcher = [
+        "torch.distributed.run",
+        "--nproc-per-node=2",
+        f"--master-port={port}",
+        "-m",
+        "scripts.bench",
+        "profile",
+    ]
     path = tmp_path / "profile.json"
     done = script(launcher, "task=gpt2", "scale=smoke", "repeats=3", f"out={path}")
     assert done.returncode == 0, done.stderr

@@ -17,7 +17,7 @@ MEET = """
 import json, sys, torch, torch.distributed as dist
 from decent_core.training.launch import find_launch, join, workers_per_node
 launch = find_launch()
-join(launch, torch.device("cpu"), 60)
+join(launch, 60)
 total = torch.tensor([float(launch.rank)])
 dist.all_reduce(total)
 nodes = workers_per_node()

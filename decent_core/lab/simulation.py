@@ -1,17 +1,18 @@
-"""Time and memory that the runtime model's simulation takes: `python -m scripts.bench_runtime` prints a table.
+"""Time and memory that the runtime model's simulation takes: a table.
+
+    python -m scripts.bench simulation
 
 Every row is a process of its own, so that its peak memory is its own.
 """
 
 import multiprocessing
-import resource
-import sys
 import time
+from dataclasses import dataclass
 
 from decent_core import topology as topologies
-from decent_core.config.command_line import explained, run_main
 from decent_core.runtime import Noise, constant, paper_workload, simulate_gossip
 from decent_core.runtime.noise import Granularity
+from decent_core.system.processes import peak_memory_mib
 
 BUCKETS, LOCAL_SIZE, VARIANCE = 7, 8, 0.00695
 #: topology, workers, iterations, granularity of the noise
@@ -27,12 +28,13 @@ ROWS: tuple[tuple[str, int, int, Granularity], ...] = (
 )
 
 
-def main(arguments: list[str]) -> None:
-    """Print the table; there are no arguments."""
-    if explained(arguments, __doc__):
-        return
-    if arguments:
-        raise ValueError(f"{arguments[0]}: this script takes no arguments")
+@dataclass(frozen=True)
+class Options:
+    """There are none."""
+
+
+def run(given: Options) -> int:
+    """Print the table, row by row; returns the exit status."""
     print(
         "| topology | workers | iterations | a noise factor for each | seconds | peak MiB |\n|---|---|---|---|---|---|"
     )
@@ -44,6 +46,7 @@ def main(arguments: list[str]) -> None:
         print(
             f"| {name} | {workers:,} | {iterations:,} | {granularity} | {seconds:.1f} | {mebibytes:.0f} |", flush=True
         )
+    return 0
 
 
 def measure(name: str, workers: int, iterations: int, granularity: Granularity) -> tuple[float, float]:
@@ -52,9 +55,4 @@ def measure(name: str, workers: int, iterations: int, granularity: Granularity) 
     work = paper_workload(BUCKETS, 0.364, workers)
     topology = topologies.build(name, workers, LOCAL_SIZE)
     simulate_gossip(work, topology, constant(2.4), Noise(VARIANCE, granularity), iterations, warm_up=0)
-    unit = 1 if sys.platform == "darwin" else 1024
-    return time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
-
-
-if __name__ == "__main__":
-    run_main(main)
+    return time.perf_counter() - start, peak_memory_mib()

@@ -1,4 +1,4 @@
-"""The picture of scripts.netbench: time of a step against the rate of the links, measured and predicted."""
+"""The picture of `scripts.bench network`: time of a step against the rate of the links, measured and predicted."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

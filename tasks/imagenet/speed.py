@@ -1,7 +1,7 @@
 """Measure how fast image files are decoded and cropped, beside a plain torchvision ImageFolder + DataLoader.
 
-    python -m scripts.image_speed tree=FOLDER       # an ImageFolder tree: FOLDER/train/CLASS/*, FOLDER/val/CLASS/*
-    python -m scripts.image_speed tree=FOLDER decoders=[torchvision,dali]
+    python -m scripts.bench images tree=FOLDER       # an ImageFolder tree: FOLDER/train/CLASS/*, FOLDER/val/CLASS/*
+    python -m scripts.bench images tree=FOLDER decoders=[torchvision,dali]
 
 Each has one decoding process or thread and the same crops ([P]'s: 176 pixels, bilinear, no antialiasing, flip); they
 take turns. CPU time is what their processes used; on a machine that does other work besides, it is what to compare.
@@ -16,8 +16,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from decent_core.config.command_line import options, run_main
-
 
 @dataclass(frozen=True)
 class Options:
@@ -30,9 +28,8 @@ class Options:
     batch: int = 32
 
 
-def main(arguments: list[str]) -> None:
+def run(given: Options) -> int:
     """Print one JSON object: images/s of each turn and the medians, by the clock and by CPU time."""
-    given = options(Options, arguments, __doc__)
     measured: dict[str, list[tuple[float, float]]] = {name: [] for name in (*given.decoders, "plain")}
     for turn in range(given.turns + 1):
         for name, turns in measured.items():
@@ -49,6 +46,7 @@ def main(arguments: list[str]) -> None:
             for name, turns in ratios.items()
         }
     print(json.dumps(result, indent=1))
+    return 0
 
 
 def ours(given: Options, decoder: str) -> tuple[float, float]:
@@ -99,7 +97,3 @@ def _cpu_seconds() -> float:
     """Of this process and of those of its children that have ended."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-
-
-if __name__ == "__main__":
-    run_main(main)

@@ -1,10 +1,10 @@
 """Measure what the runtime model needs, on the machine at hand; writes a profile for scripts.advise.
 
-    torchrun --nproc-per-node=4 -m scripts.profile task=gpt2 scale=tiny out=profile.json
+    torchrun --nproc-per-node=4 -m scripts.bench profile task=gpt2 scale=tiny out=profile.json
 
 Takes the overrides of a training run, and `repeats`. Measured on all ranks at once, without any exchange: forward,
 backward, update, and how much computing times vary. Then, one at a time and without computing, the exchanges of every
-topology that serves this world: all parameters and a single number (the latency), by size of the group and by whether
+feasible topology: all parameters and a single number (the latency), by size of the group and by whether
 it crosses nodes; for All-Reduce, a bucket too. Slow exchanges are repeated less often.
 
 rate=100mbit paces every connection between workers (Linux, no root needed), so that one machine stands for workers with
@@ -13,16 +13,14 @@ others at once sends twice as fast. Run it in scripts.netlab for links.
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from decent_core.config.command_line import options, run_main
-from decent_core.config.load import load
+from decent_core.config.run_config import RunConfig
 from decent_core.lab.pacing import bytes_a_second
+from decent_core.system.files import write_atomically
 
 SCHEMA = 1
-OWN = ("out", "repeats", "rate", "--help", "-h")
 
 
 @dataclass(frozen=True)
@@ -40,19 +38,12 @@ class Options:
             bytes_a_second(self.rate)
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Measure on all ranks; rank 0 writes the profile and prints its path."""
-    own = [text for text in arguments if text.partition("=")[0] in OWN]
-    given = options(Options, own, __doc__ or "")
-    config = load(["method=awc", "engine=distributed", *[text for text in arguments if text not in own]])
+def run(given: Options, config: RunConfig) -> int:
+    """Measure on all ranks; rank 0 writes the profile and prints its path. Returns the exit status."""
     from decent_core.lab.measure import measure  # torch is imported only for a configuration that is right
-    from decent_core.system.files import write_atomically
 
     profile = measure(config, given.repeats, given.rate)
     if profile is not None:
-        write_atomically(Path(given.out), json.dumps({"schema": SCHEMA, **profile}, indent=1).encode())
+        write_atomically(Path(given.out), json.dumps({"schema": SCHEMA, **profile}, indent=1))
         print(given.out)
-
-
-if __name__ == "__main__":
-    run_main(main)
+    return 0

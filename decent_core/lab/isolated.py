@@ -1,4 +1,4 @@
-"""One worker of scripts.netbench: steps of all cells over a shaped network, and what the prediction is made of."""
+"""Computing and exchanges of a bench's load by themselves: what a prediction of its steps is made of."""
 
 import time
 from itertools import pairwise
@@ -9,57 +9,18 @@ import torch
 import torch.distributed as dist
 
 from decent_core import topology as topologies
-from decent_core.config.command_line import run_main
-from decent_core.engine.distributed import DistributedWorld
+from decent_core.engine.distributed import DistributedWorld, gather_objects
 from decent_core.engine.settings import DistributedSettings
-from decent_core.lab.contestants import (
-    TIMEOUT_SECONDS,
-    WARM_UP_STEPS,
-    Steps,
-    build_cell,
-    optimizer,
-    parameter_bytes,
-    run_rank,
-    timed_steps,
-)
-from decent_core.lab.loads import Load, make_load
-from decent_core.lab.measure import Exchange, different_rounds, gather, named, pooled, timed
-from decent_core.lab.namespaces import set_rate
+from decent_core.lab.contestants import TIMEOUT_SECONDS, optimizer, parameter_bytes
+from decent_core.lab.exchanges import Exchange, as_json, different_rounds, pooled, timed
+from decent_core.lab.loads import Load
 from decent_core.runtime.exchanges import exchange_keys
 
-SAMPLES = 2  # of each exchange in isolation, in each repeat
-
-
-def main(arguments: list[str]) -> None:
-    """Measure all cells of the plan."""
-    run_rank(arguments, measure)
-
-
-def measure(plan: dict[str, Any], rank: int) -> list[dict[str, Any]]:
-    """Computing, exchanges and steps of all cells, at every rate, in every repeat."""
-    load = make_load(plan, rank, dist.get_world_size())
-    cells = {tuple(cell): build_cell(tuple(cell), load, plan["local_size"], plan["bucket"]) for cell in plan["cells"]}
-    isolated = Isolated(plan, load)
-    found: list[dict[str, Any]] = [{"message_bytes": isolated.message}]
-    for steps in cells.values():
-        timed_steps(steps, WARM_UP_STEPS)
-    for rate in plan["rates"]:
-        if rank == 0:
-            set_rate(plan["hosts"], rate)
-        dist.barrier()
-        for repeat in range(plan["repeats"]):
-            found += [{"rate": rate, **entry} for entry in isolated.measure()]
-            found += [_steps(plan, rate, repeat, cell, steps) for cell, steps in cells.items()]
-    return found
-
-
-def _steps(plan: dict[str, Any], rate: str, repeat: int, cell: tuple[str, str], steps: Steps) -> dict[str, Any]:
-    identity = {"rate": rate, "repeat": repeat, "method": cell[0], "topology": cell[1]}
-    return {**identity, **timed_steps(steps, plan["steps"])}
+SAMPLES = 2  # of each exchange, in each repeat
 
 
 class Isolated:
-    """Computing and exchanges by themselves: all parameters in one exchange, and one bucket of them."""
+    """Measures computing, and exchanges: of all parameters, and of one bucket of them."""
 
     def __init__(self, plan: dict[str, Any], load: Load):
         settings = DistributedSettings("distributed", TIMEOUT_SECONDS, plan["bucket"] / 2**20, False)
@@ -82,10 +43,10 @@ class Isolated:
                     times = [timed(world, torch.zeros(1, size), round_) for _ in range(1 + SAMPLES)][1:]
                     if key is not None:
                         found.setdefault((topology.name, key, 4 * size), []).extend(times)
-        exchanges, computing = gather(found), gather(self._computing())
+        exchanges, computing = gather_objects(found), gather_objects(self._computing())
         return [
             {"computing": np.median(computing, axis=0).tolist()},
-            *({**named(exchange), "times": times} for exchange, times in pooled(exchanges).items()),
+            *({**as_json(exchange), "times": times} for exchange, times in pooled(exchanges).items()),
         ]
 
     def _computing(self) -> list[float]:
@@ -103,7 +64,3 @@ class Isolated:
             marks.append(time.perf_counter())
             passes.append([b - a for a, b in pairwise(marks)])
         return np.median(passes[1:], axis=0).tolist()
-
-
-if __name__ == "__main__":
-    run_main(main)

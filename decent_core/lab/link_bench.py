@@ -1,7 +1,7 @@
 """Measure training steps over links of several rates, beside the runtime model's predictions (Linux, root, iproute2).
 
-    python -m scripts.netbench workers=8 nodes=4 rates=[50mbit,100mbit,200mbit,400mbit,1gbit]
-    python -m scripts.netbench load=gpt2 workers=4 nodes=2 out=results/local/netbench_gpt2.png
+    python -m scripts.bench network workers=8 nodes=4 rates=[50mbit,100mbit,200mbit,400mbit,1gbit]
+    python -m scripts.bench network load=gpt2 workers=4 nodes=2 out=results/local/netbench_gpt2.png
 
 The real engine, torch's DistributedDataParallel and the reference decent-dp, all over gloo in a network lab. With
 load=sleep computing is slept, so that two cores can stand for many workers; with load=gpt2 GPT-2 at scale tiny
@@ -15,16 +15,17 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from decent_core.config.command_line import options, run_main
-from decent_core.lab.loads import LoadName
+import numpy as np
+
+from decent_core.lab.launch import run_workers
+from decent_core.lab.link_prediction import predict, steps_of
 from decent_core.lab.namespaces import RATE, check_possible, hosts
-from decent_core.lab.net_report import CELLS, report
-from decent_core.lab.origin import check_reference, earlier, origin
+from decent_core.lab.record import check_reference, header, read_earlier
+from decent_core.lab.report import LINK_CELLS, link_table
 from decent_core.system.files import write_atomically
 from decent_core.system.processes import stop_signals_interrupt
-from scripts.netlab import run_workers
 
 SCHEMA = 2
 SLEPT = ("forward_ms", "backward_ms", "buckets")
@@ -34,7 +35,7 @@ SLEPT = ("forward_ms", "backward_ms", "buckets")
 class Options:
     """The lab, and the load."""
 
-    load: LoadName = "sleep"
+    load: Literal["sleep", "gpt2"] = "sleep"
     workers: int = 8
     nodes: int = 4
     rates: tuple[str, ...] = ("50mbit", "100mbit", "200mbit", "400mbit", "1gbit")
@@ -65,11 +66,10 @@ class Options:
         return self.workers // self.nodes
 
 
-def main(arguments: Sequence[str]) -> int:
+def run(given: Options) -> int:
     """Measure, predict, write and print; returns the exit status of the workers."""
-    given = options(Options, arguments, __doc__ or "")
     if given.measured is not None:
-        report(earlier(given.measured, SCHEMA, ("measurements",)), Path(given.out))
+        _report(read_earlier(given.measured, SCHEMA, ("measurements",)), Path(given.out))
         return 0
     check_possible()
     check_reference()
@@ -80,22 +80,34 @@ def main(arguments: Sequence[str]) -> int:
         if status:
             return status
         found = json.loads(raw.read_text())
-    record = {**origin(SCHEMA, given), "measurements": found}
+    record = {**header(SCHEMA, given), "measurements": found}
     path = Path(given.out)
     write_atomically(path.with_suffix(".json"), json.dumps(record, indent=1))
-    report(record, path)
+    _report(record, path)
     return 0
+
+
+def _report(record: dict[str, Any], path: Path) -> None:
+    """Write the table and the picture of a record beside each other, and print the table."""
+    from decent_core.lab.link_picture import draw  # matplotlib takes a second
+
+    given, found = record["options"], record["measurements"]
+    cells = [(rate, *key) for rate in given["rates"] for key in LINK_CELLS]
+    measured = {cell: [entry["seconds"] for entry in steps_of(found, cell)] for cell in cells}
+    predicted = {cell: predict(given, found, cell) for cell in cells}
+    text = link_table(found, measured, predicted)
+    write_atomically(path.with_suffix(".md"), text)
+    compute = float(np.median([sum(entry["computing"]) for entry in found if "computing" in entry]))
+    draw(given, measured, predicted, compute, path)
+    print(f"{text}\n{path}")
 
 
 def _command(given: Options, names: Sequence[str], out: Path) -> list[str]:
     plan: dict[str, Any] = {
-        "load": given.load, "hosts": list(names), "cells": list(CELLS), "rates": given.rates, "steps": given.steps,
+        "what": "links",
+        "load": given.load, "hosts": list(names), "cells": list(LINK_CELLS), "rates": given.rates, "steps": given.steps,
         "repeats": given.repeats, "local_size": given.local_size, "buckets": given.buckets,
         "elements": given.bucket_kib * 256, "bucket": given.bucket_kib * 1024, "forward": given.forward_ms / 1000,
         "backward": given.backward_ms / 1000, "out": str(out),
     }  # fmt: skip
-    return ["python", "-m", "decent_core.lab.net_worker", json.dumps(plan)]
-
-
-if __name__ == "__main__":
-    run_main(main)
+    return ["python", "-m", "decent_core.lab.worker", json.dumps(plan)]

@@ -1,4 +1,4 @@
-"""What the benches share on the side that starts the workers."""
+"""The file of measurements that a bench writes: how it begins, and how an earlier one is read."""
 
 import importlib.metadata
 import importlib.util
@@ -20,8 +20,8 @@ def check_reference() -> None:
         raise ValueError("decent-dp, the reference, is not installed: make setup, or pip install '.[compare]'")
 
 
-def origin(schema: int, given: Any) -> dict[str, Any]:
-    """What the measurements of a bench are headed by: its options, but for paths, the commit, and all versions."""
+def header(schema: int, given: Any) -> dict[str, Any]:
+    """What the file begins with: the options of the bench, but for paths, the commit, and all versions."""
     commit, dirty = git_state()
     chosen = {key: value for key, value in asdict(given).items() if key not in PATHS}
     return {
@@ -30,8 +30,8 @@ def origin(schema: int, given: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def earlier(path: str, schema: int, holds: Sequence[str]) -> dict[str, Any]:
-    """What this bench, whose measurements have these keys, has written before; ValueError if the file is none of it."""
+def read_earlier(path: str, schema: int, holds: Sequence[str]) -> dict[str, Any]:
+    """Measurements that this bench, whose files hold these keys, wrote before; ValueError for any other file."""
     try:
         record = json.loads(Path(path).read_text())
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
