@@ -14,7 +14,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 pyth
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-fairseq setup-dali reproduce records plan submit study-accumulation study-decentlam \
-	study-decentlam-small bench report figure-runtime test lint lock clean
+	study-decentlam-small bench report figure-runtime test test-all lint lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,8 +89,14 @@ bench: setup ## measure step times and memory beside torch DDP and decent-dp (on
 report: setup ## make tables, figures, results/report.html and the README's results from results/records
 	$(BIN)/python -m scripts.report
 
-test: setup ## run the tests
-	$(BIN)/python -m pytest
+# Beside each other, up to eight; more would only get in each other's way.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
+
+test: setup ## run the quick tests, of every contract (a few minutes on 2 cores)
+	$(PYTEST) -m "not slow and not slurm and not network and not browser"
+
+test-all: setup ## run all tests, as continuous integration does
+	$(PYTEST)
 
 lint: setup ## check style, types and the direction of imports
 	$(BIN)/ruff check

@@ -23,8 +23,8 @@ pytestmark = needs.slurm
 def slurm(tmp_path_factory):
     folder = tmp_path_factory.mktemp("slurm")
     script = ROOT / "tests" / "support" / "slurm_cluster.sh"
-    subprocess.run(["bash", str(script), "up", str(folder), "3"], check=True, timeout=60)
-    with pytest.MonkeyPatch.context() as patch:
+    with needs.alone("slurm"), pytest.MonkeyPatch.context() as patch:
+        subprocess.run(["bash", str(script), "up", str(folder), "3"], check=True, timeout=60)
         patch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
         yield
         subprocess.run(["scancel", "--user=root"], check=True)

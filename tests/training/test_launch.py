@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
@@ -12,6 +11,7 @@ import torch
 from decent_core.records.record import read
 from decent_core.training.launch import Launch, choose_device, find_launch
 from tests.support import ROOT, needs
+from tests.support.processes import wait_for
 
 MEET = """
 import json, sys, torch, torch.distributed as dist
@@ -82,6 +82,7 @@ def test_rank_ends_without_taking_python_down(tmp_path):
 
 
 @needs.mpirun
+@pytest.mark.slow
 def test_mpirun():
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", sys.executable, "-c", MEET]
     assert started_by(command) == ["mpirun (Open MPI)", 3, 3.0, [3]]
@@ -91,9 +92,10 @@ def test_mpirun():
 def slurm(tmp_path):
     """A real Slurm of two nodes on this host."""
     script = ROOT / "tests" / "support" / "slurm_cluster.sh"
-    subprocess.run(["bash", str(script), "up", str(tmp_path), "2"], check=True, timeout=60)
-    yield {"SLURM_CONF": str(tmp_path / "slurm.conf")}
-    subprocess.run(["bash", str(script), "down", str(tmp_path)], check=True, timeout=60)
+    with needs.alone("slurm"):
+        subprocess.run(["bash", str(script), "up", str(tmp_path), "2"], check=True, timeout=60)
+        yield {"SLURM_CONF": str(tmp_path / "slurm.conf")}
+        subprocess.run(["bash", str(script), "down", str(tmp_path)], check=True, timeout=60)
 
 
 @needs.slurm
@@ -139,10 +141,7 @@ def test_job_script_leaves_a_diverged_and_a_stopped_run_the_time_for_their_recor
     shape = ["task=regression", "optimizer=sgd", "trainer.log_every=1"]
     diverged = submit_job("diverged", *shape, "optimizer.lr=1e30", PYTHONPATH=str(tmp_path))
     stopped = submit_job("preempted", *shape, "trainer.steps=1000000", PYTHONPATH=str(tmp_path))
-    deadline = time.monotonic() + 120
-    while not (tmp_path / "preempted" / "metrics.jsonl").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_for((tmp_path / "preempted" / "metrics.jsonl").exists, "it does not begin", seconds=120)
     subprocess.run(["scancel", "--signal=USR1", "--name=preempted"], env=os.environ | slurm, check=True)
     assert (diverged.wait(timeout=120), stopped.wait(timeout=120)) == (3, 75)
     for status in ("diverged", "preempted"):
