@@ -29,7 +29,7 @@ setup: .venv/.installed data/wordnet-3.0 ## install the locked dependencies into
 	@touch $@
 
 data/wordnet-3.0: | .venv/.installed
-	@$(BIN)/python -m scripts.wordnet || echo "Everything but the METEOR score of translations works without it." >&2
+	@$(BIN)/python -m scripts.prepare wordnet || echo "Everything but the METEOR score of translations works without it." >&2
 
 setup-fairseq: .venv/.fairseq ## also build fairseq, for task.model=fairseq_transformer (needs a C++ compiler)
 

@@ -2,15 +2,18 @@
 
 python -m scripts.prepare task=gpt2 scale=paper
 python -m scripts.prepare task=gpt2 scale=paper task.dataset=FOLDER   # .parquet or .jsonl files with a column `text`
+python -m scripts.prepare wordnet                                     # for METEOR; make setup does it
+python -m scripts.prepare assets [NAME ...]                           # derives the embedded data again
 """
 
 import sys
 import time
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from decent_core.config.command_line import run_main
+from decent_core.config.command_line import choose_verb, explained, run_main
 from decent_core.display.times import TimeLeft, readable
 
 LINE_SECONDS = 10.0  # between two lines of a job log
@@ -49,8 +52,14 @@ class Display:
             self._bar.start()
 
 
-def main(arguments: list[str]) -> None:
-    """Prepare what the configuration's task needs and say what is there."""
+def main(arguments: Sequence[str]) -> None:
+    """Prepare what the configuration's task needs, or one of the other parts; say what is there."""
+    verb, rest = choose_verb(arguments, ("task", "assets", "wordnet"))
+    {"task": prepare_task, "assets": derive_assets, "wordnet": bring_wordnet}[verb](rest)
+
+
+def prepare_task(arguments: Sequence[str]) -> None:
+    """The data of the configuration's task."""
     # not at the top: each tokenising process imports this file, and would import torch
     from decent_core.config.help import wanted_help
     from decent_core.config.load import load
@@ -65,6 +74,30 @@ def main(arguments: list[str]) -> None:
     finally:
         display.close()
     print(summary)
+
+
+def derive_assets(names: Sequence[str]) -> None:
+    """The embedded data, anew: the same bytes as before unless their source or its derivation changed."""
+    from tasks.derive_assets import ASSETS
+
+    if explained(names, f"{__doc__}\nNames of assets: {', '.join(ASSETS)}"):
+        return
+    if unknown := [name for name in names if name not in ASSETS]:
+        raise ValueError(f"{unknown[0]}: no such asset; choose from {', '.join(ASSETS)}")
+    for name in names or ASSETS:
+        path = ASSETS[name]()
+        print(f"{path}: {path.stat().st_size:,} bytes")
+
+
+def bring_wordnet(arguments: Sequence[str]) -> None:
+    """WordNet, for METEOR; nothing is fetched if it is there."""
+    from tasks.wmt14 import wordnet
+
+    if explained(arguments, __doc__):
+        return
+    if arguments:
+        raise ValueError(f"{arguments[0]}: wordnet takes no arguments")
+    print(wordnet.bring_wordnet())
 
 
 if __name__ == "__main__":

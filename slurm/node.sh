@@ -10,4 +10,4 @@ trap '' USR1 TERM
 exec "$python" -m torch.distributed.run --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node="$workers" --max-restarts=0 \
   --signals-to-handle=SIGINT --rdzv-backend=c10d --rdzv-endpoint="$address:$port" \
   --rdzv-id="$SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}" --rdzv-conf="is_host=$((SLURM_NODEID == 0))" \
-  -m scripts.slurm_rank "$@"
+  -m scripts.train --status-in-record "$@"

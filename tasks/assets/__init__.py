@@ -1,6 +1,6 @@
 """Small real data carried with the code: `NAME.xz`, and beside it `NAME.json` with its source, licence and sha256.
 
-`python -m scripts.derive_assets` makes both again.
+`python -m scripts.prepare assets` makes both again.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ def read(name: str) -> bytes:
     if hashlib.sha256(packed).hexdigest() != expected:
         raise ValueError(
             f"{FOLDER / name}.xz is damaged: its sha256 is not the one in {name}.json. Restore both files from the "
-            f"repository, or derive them again with: python -m scripts.derive_assets {name}"
+            f"repository, or derive them again with: python -m scripts.prepare assets {name}"
         )
     return lzma.decompress(packed)
 

@@ -44,7 +44,7 @@ class Settings:
     beam: int  # 1: greedy
     length_penalty: float  # alpha in ((5 + length) / 6)^alpha
     extra_length: int  # a translation has at most so many tokens more than its source
-    meteor: bool  # needs WordNet: python -m scripts.wordnet
+    meteor: bool  # needs WordNet: python -m scripts.prepare wordnet
 
     @property
     def languages(self) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "wordnet-3.0"
-COMMAND = "python -m scripts.wordnet"
+COMMAND = "python -m scripts.prepare wordnet"
 PACKAGE = "wordnet-base=1:3.0-37"  # Debian
 PACKAGE_SHA256 = "61060d960f9ada8fa120872312eccd3ecebfbab8c4579e4f5a74e1cf67620752"
 PARTS = {"noun": 1, "verb": 2, "adj": 3, "adv": 4}

@@ -6,7 +6,8 @@ import shutil
 
 import pytest
 
-from tasks import assets
+from scripts import prepare
+from tasks import assets, derive_assets
 
 SHA256 = {
     "sotu": "f134a9048149953ae5b68f9a66bc4e034d4f398b9d0e124bb7ffd0fc4c2dff50",
@@ -51,8 +52,24 @@ def test_damaged_asset_is_refused(tmp_path, monkeypatch):
     packed = bytearray((tmp_path / "gpt2_bpe.xz").read_bytes())
     packed[1000] ^= 1
     (tmp_path / "gpt2_bpe.xz").write_bytes(packed)
-    with pytest.raises(ValueError, match=r"gpt2_bpe.xz is damaged.*scripts.derive_assets gpt2_bpe"):
+    with pytest.raises(ValueError, match=r"gpt2_bpe.xz is damaged.*scripts.prepare assets gpt2_bpe"):
         assets.read("gpt2_bpe")
+
+
+def test_an_asset_is_derived_by_its_name(tmp_path, monkeypatch, capsys):
+    def derive():
+        (tmp_path / "x.xz").write_bytes(bytes(1234))
+        return tmp_path / "x.xz"
+
+    monkeypatch.setattr(derive_assets, "ASSETS", {"x": derive})
+    prepare.main(["assets", "x"])
+    assert capsys.readouterr().out == f"{tmp_path}/x.xz: 1,234 bytes\n"
+    with pytest.raises(ValueError, match=r"^y: no such asset; choose from x$"):
+        prepare.main(["assets", "x", "y"])
+
+
+def test_every_committed_asset_has_a_function_that_derives_it():
+    assert set(derive_assets.ASSETS) == {path.stem for path in assets.FOLDER.glob("*.xz")}
 
 
 def test_written_asset_is_read_back_and_writing_again_gives_the_same_bytes(tmp_path, monkeypatch):

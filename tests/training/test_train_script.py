@@ -98,6 +98,13 @@ def test_diverged_run_exits_with_its_own_status(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_a_diverged_run_of_a_job_leaves_its_status_to_the_record(tmp_path):
+    shape = ["optimizer.lr=1e30", "trainer.diverged_patience=1", f"out={tmp_path}"]
+    done = commands.run("scripts.train", "--status-in-record", *ROW, *shape)
+    assert (done.returncode, record_of(done).status) == (0, "diverged")
+    assert commands.run("scripts.train", "--status-in-record", *ROW, "seed=two").returncode == 2
+
+
 def hold(folder: Path):
     lock = open(folder / ".lock", "w")  # noqa: SIM115
     fcntl.flock(lock, fcntl.LOCK_EX)

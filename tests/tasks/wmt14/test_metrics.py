@@ -41,7 +41,7 @@ def test_meteor_counts_synonyms():
 def test_wordnet_that_is_missing_or_damaged_is_refused_with_the_command(tmp_path, monkeypatch):
     copy = tmp_path / "wordnet"
     monkeypatch.setattr(wordnet, "FOLDER", copy)
-    with pytest.raises(ValueError, match=r"is missing .*Bring it with: python -m scripts\.wordnet"):
+    with pytest.raises(ValueError, match=r"is missing .*Bring it with: python -m scripts\.prepare wordnet"):
         wordnet.open_wordnet.__wrapped__()
     shutil.copytree(ROOT / "data/wordnet-3.0", copy)
     with (copy / "data.noun").open("r+b") as file:
