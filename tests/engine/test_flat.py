@@ -84,6 +84,7 @@ def test_tied_weights_stay_tied_while_workers_take_turns():
         assert engine.model.head.weight.data_ptr() == engine.replicas.views[index][0].data_ptr()
 
 
+@pytest.mark.slow
 def test_compiled_model_takes_the_same_steps(tmp_path):
     """One compiled module serves all virtual workers in turn."""
     ends = []
