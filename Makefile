@@ -54,7 +54,7 @@ setup-dali: .venv/.dali ## also install NVIDIA DALI, for task.decoder=dali (Linu
 reproduce: setup ## run all experiments at SCALE (tiny, small) with SEEDS seeds; tables and curves in results/local
 	$(BIN)/python -m scripts.reproduce scale=$(SCALE) seeds=$(SEEDS) experiments="$(ROWS)"
 ifneq ($(SCALE),paper)
-	$(BIN)/python -m scripts.bias
+	$(BIN)/python -m scripts.reproduce bias
 	$(BIN)/python -m scripts.runtime figures
 endif
 

@@ -1,6 +1,7 @@
 """Run all experiments that exist at a scale, several at once, and show the table.
 
 python -m scripts.reproduce scale=tiny seeds=3
+python -m scripts.reproduce bias                # [L]'s figure 2 as a picture, and the tables of biases
 
 Started again, it leaves out what is finished and continues what was stopped. A run that fails is named at the end, and
 the others go on; the exit status is then 1.
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from decent_core.config.command_line import options, run_main
+from decent_core.config.command_line import choose_verb, options, run_main
 from decent_core.records.record import read
 from decent_core.report.formats import show
 from decent_core.report.page import write_page
@@ -38,7 +39,12 @@ class Options:
 
 def main(arguments: list[str]) -> int:
     """Run what is missing, then write and show tables and curves."""
-    chosen = options(Options, arguments, __doc__ or "")
+    verb, rest = choose_verb(arguments, ("experiments", "bias"))
+    if verb == "bias":
+        from tasks.regression import bias_report  # imports torch
+
+        return bias_report.run(options(bias_report.Options, rest, __doc__ or ""))
+    chosen = options(Options, rest, __doc__ or "")
     if chosen.scale == "paper":
         explain_paper(chosen)
         return 0
