@@ -35,3 +35,11 @@ def config_hash(config: Mapping[str, Any], ignore: frozenset[str] = WITHOUT_EFFE
 def item_of(experiment: str) -> str:
     """`p/table3/dadam_aer` -> `p/table3`."""
     return experiment.rpartition("/")[0]
+
+
+def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested keys as dotted ones."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

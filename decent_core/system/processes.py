@@ -1,9 +1,11 @@
 """Stopping child processes, being stopped, and how much memory a process has used."""
 
+import os
 import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -42,3 +44,20 @@ def peak_memory_mib() -> float:
     """The most memory that this process has held so far, in MiB."""
     unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+
+
+@contextmanager
+def ends_process(seconds: float, message: str) -> Iterator[None]:
+    """A block that takes longer than `seconds` ends this process with status 2, after the message on standard error."""
+
+    def end() -> None:
+        print(message, file=sys.stderr, flush=True)
+        os._exit(2)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

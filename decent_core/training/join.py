@@ -12,6 +12,7 @@ from decent_core.engine.settings import DistributedSettings
 from decent_core.engine.virtual import VirtualWorld
 from decent_core.methods import METHODS
 from decent_core.topology import Topology
+from decent_core.training.handshake import check_agreement
 from decent_core.training.launch import Launch, choose_device, find_launch, join, workers_per_node
 
 Joined = tuple[RunConfig, World, torch.device, Topology]
@@ -62,6 +63,7 @@ def _join_distributed(config: RunConfig, engine: DistributedSettings, launch: La
     if config.local_size is not None:
         _ = config.built_topology  # before the ranks meet, so that a mistake shows at once
     device = join(launch, engine.timeout_seconds)
+    check_agreement(config, device)
     if config.local_size is None:
         nodes = workers_per_node()
         config = replace(config, local_size=nodes[0] if len(set(nodes)) == 1 else nodes)

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from decent_core.engine.distributed import gather_objects
+from decent_core.system.processes import ends_process
 
 #: launcher: (rank, world size, rank on the node), as each sets them; looked at in this order
 VARIABLES = {
@@ -21,6 +22,7 @@ VARIABLES = {
     "srun": ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
 }
 DEFAULT_PORT = 29500
+GRACE_SECONDS = 5.0  # torch has the time-out too, and ends first where it can
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,20 @@ def find_launch(environment: Mapping[str, str] = os.environ) -> Launch | None:
             continue
         if missing := [name for name, value in zip(names, found, strict=True) if value is None]:
             raise ValueError(f"{launcher} has set {names[0]} but not {', '.join(missing)}")
-        rank, size, local_rank = (int(value) for value in found if value is not None)
+        rank, size, local_rank = (
+            _whole_number(name, value) for name, value in zip(names, found, strict=True) if value is not None
+        )
+        if rank >= size:
+            raise ValueError(f"{names[0]}={rank}: must be below {names[1]}={size}")
         return Launch(launcher, rank, size, local_rank)
     return None
+
+
+def _whole_number(name: str, text: str) -> int:
+    """The value of an environment variable; ValueError that names it unless it is a whole number, 0 or more."""
+    if not text.isdecimal():
+        raise ValueError(f"{name}={text}: must be a whole number, at least 0")
+    return int(text)
 
 
 def choose_device(local_rank: int) -> torch.device:
@@ -71,18 +84,27 @@ def join(launch: Launch, timeout_seconds: float) -> torch.device:
     """Join the job's default process group; returns the device of this process.
 
     gloo carries CPU tensors, and NCCL (or the like) the accelerator's. Raises ValueError if the first process's address
-    is unknown, or if a node has more workers than accelerators.
+    is unknown, if the processes can't meet there, or if a node has more workers than accelerators. A process whose
+    connection is taken but never answered ends with status 2 and a message after the time-out.
     """
     device = choose_device(launch.local_rank)
     address = os.environ.get("MASTER_ADDR") or _first_host(launch)
     port = os.environ.get("MASTER_PORT") or str(_port_of_job())
+    if not 0 < _whole_number("MASTER_PORT", port) < 65536:
+        raise ValueError(f"MASTER_PORT={port}: must be a port, 1 to 65535")
     os.environ.update(MASTER_ADDR=address, MASTER_PORT=port)
     backend = "cpu:gloo"
     if device.type != "cpu":
         backend += f",{device.type}:{dist.get_default_backend_for_device(device.type)}"
-    dist.init_process_group(
-        backend, rank=launch.rank, world_size=launch.world_size, timeout=timedelta(seconds=timeout_seconds)
-    )
+    where = f"rank {launch.rank} could not meet the others at MASTER_ADDR={address}, MASTER_PORT={port}"
+    with ends_process(timeout_seconds + GRACE_SECONDS, f"{where}: no answer within {timeout_seconds:g} s"):
+        try:
+            dist.init_process_group(
+                backend, rank=launch.rank, world_size=launch.world_size, timeout=timedelta(seconds=timeout_seconds)
+            )
+        except dist.DistError as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"{where}: {reason} Is the port taken, or was a rank not started?") from None
     return device
 
 

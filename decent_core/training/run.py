@@ -18,6 +18,7 @@ from decent_core.display.training import TrainingDisplay
 from decent_core.engine.engine import Engine
 from decent_core.optim import build as build_optimizer
 from decent_core.optim import parameter_groups
+from decent_core.records.identity import flatten
 from decent_core.records.record import Record, write
 from decent_core.records.step_log import MetricsLog
 from decent_core.system.signals import StopRequest
@@ -151,11 +152,3 @@ class Run:
 def _optimizer_builder(config: RunConfig) -> Callable[[nn.Module], torch.optim.Optimizer]:
     decay = config.optimizer.weight_decay
     return lambda model: build_optimizer(config.optimizer, parameter_groups(model, decay))
-
-
-def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested keys as dotted ones."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
