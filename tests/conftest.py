@@ -1,4 +1,4 @@
-"""What all tests share: one thread a process, signals as they were, markers, and one plain training run."""
+"""What all tests share: one thread a process, signals, markers, and one plain training run."""
 
 import os
 import signal
@@ -13,6 +13,9 @@ os.environ["OMP_NUM_THREADS"] = "1"
 from decent_core.records.record import Record, read
 from tests.support import needs
 from tests.support.runs import ROW, train
+
+# A shell starts what runs in the background with Ctrl-C ignored, and that is inherited too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: what a module's tests start other processes with
 STARTERS = {"commands", "run_ranks", "start_ranks", "subprocess", "train"}

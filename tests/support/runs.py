@@ -1,6 +1,7 @@
 """Training runs as tests start, kill and read them."""
 
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,11 +25,14 @@ def train(*overrides: str, ranks: int = 0, **environment: str) -> subprocess.Com
     return done
 
 
-def train_and_kill(*overrides: str, when: Callable[[], bool]) -> None:
-    """A training that is killed as soon as `when` holds."""
+def train_and_kill(*overrides: str, when: Callable[[], bool], then: Callable[[], object] = lambda: True) -> None:
+    """A training that is stopped as soon as `when` holds, and killed when `then` does as well."""
     process = commands.start("scripts.train", *overrides)
     wait_for(lambda: when() or process.poll() is not None, "it does not come so far", every=0.002)
     ended = process.poll()
+    if ended is None:
+        process.send_signal(signal.SIGSTOP)
+        wait_for(then, "it was stopped too early")
     process.kill()
     assert ended is None, f"it ended before it was killed\n{process.stderr}"
 
