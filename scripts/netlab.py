@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from decent_core.config.command_line import options, run_main
 from decent_core.lab.launch import run_workers
-from decent_core.lab.namespaces import MOST_HOSTS, RATE, check_possible, hosts
+from decent_core.lab.namespaces import MOST_HOSTS, check_possible, check_rate, hosts
 from decent_core.system.processes import stop_signals_interrupt
 
 
@@ -32,8 +32,7 @@ class Options:
         nodes = self.workers if self.nodes is None else self.nodes
         if not 1 <= nodes <= MOST_HOSTS or self.workers % nodes:
             raise ValueError(f"nodes={nodes}: must divide workers={self.workers} and be at most {MOST_HOSTS}")
-        if not RATE.fullmatch(self.rate):
-            raise ValueError(f"rate={self.rate}: must be a rate such as 100mbit or 1gbit")
+        check_rate("rate", self.rate)
 
 
 def main(arguments: Sequence[str]) -> int:

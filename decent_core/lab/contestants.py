@@ -1,4 +1,4 @@
-"""Who steps in the benches: our engine, torch's DistributedDataParallel, the reference decent-dp; and no exchange.
+"""The implementations that the benches compare: our engine, torch's DistributedDataParallel, decent-dp, no exchange.
 
 All have the same model, optimizer and bucket size. A cell is an implementation and a topology of ours.
 """

@@ -21,7 +21,7 @@ import numpy as np
 
 from decent_core.lab.launch import run_workers
 from decent_core.lab.link_prediction import predict, steps_of
-from decent_core.lab.namespaces import RATE, check_possible, hosts
+from decent_core.lab.namespaces import check_possible, check_rate, hosts
 from decent_core.lab.record import check_reference, header, read_earlier
 from decent_core.lab.report import LINK_CELLS, link_table
 from decent_core.system.files import write_atomically
@@ -51,8 +51,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.nodes < 2 or self.workers % self.nodes:
             raise ValueError(f"nodes={self.nodes}: must be at least 2 and divide workers={self.workers}")
-        if wrong := [rate for rate in self.rates if not RATE.fullmatch(rate)]:
-            raise ValueError(f"rates: {wrong[0]} is no rate such as 100mbit or 1gbit")
+        for rate in self.rates:
+            check_rate("rates", rate)
         if not self.out.endswith(".png"):
             raise ValueError(f"out={self.out}: must end in .png")
         for key in ("buckets", "bucket_kib", "steps", "repeats"):

@@ -1,11 +1,9 @@
 """The measurements behind a profile: computing without exchanges, and exchanges without computing."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -16,8 +14,9 @@ from decent_core.engine.distributed import DistributedWorld, gather_objects
 from decent_core.engine.engine import AUTOCAST
 from decent_core.engine.settings import DistributedSettings
 from decent_core.engine.timing import DeviceClock
-from decent_core.lab.exchanges import Exchange, as_json, different_rounds, pooled, timed
+from decent_core.lab.exchanges import Exchange, different_rounds, timed
 from decent_core.lab.pacing import bytes_a_second, pace_connections
+from decent_core.lab.summary import summarise_computing, summarise_exchanges
 from decent_core.optim import build as build_optimizer
 from decent_core.optim import parameter_groups
 from decent_core.records.provenance import git_state, versions
@@ -67,8 +66,8 @@ def measure(config: RunConfig, repeats: int, rate: str | None = None) -> dict[st
         "bucket_bytes": _bucket_bytes(worker, row_bytes),
         "repeats": repeats,
         "paced": rate,
-        **_summary(computing),
-        "exchanges": _table(exchanges),
+        **summarise_computing(computing),
+        "exchanges": summarise_exchanges(exchanges),
     }
 
 
@@ -144,26 +143,3 @@ def _repeated(world: DistributedWorld, rows: torch.Tensor, round_: Round, repeat
 
 def _bucket_bytes(worker: Worker, row_bytes: int) -> int:
     return min(row_bytes, max(4, int(worker.settings.bucket_mib * 2**20)))
-
-
-def _summary(computing: Sequence[list[list[float]]]) -> dict[str, Any]:
-    """Medians and spreads, the noise's variance (robust, within ranks) and each rank's slowdown."""
-    times = np.array(computing)  # [ranks, repeats, 3]
-    passes = times[:, :, :2].sum(axis=2)
-    medians = np.median(passes, axis=1, keepdims=True)
-    low, high = np.percentile(passes / medians, [15.87, 84.13])  # one standard deviation of a normal to each side
-    named = zip(("forward_ms", "backward_ms", "update_ms"), times.reshape(-1, 3).T, strict=True)
-    return {
-        **{name: _spread(values) for name, values in named},
-        "variance": float(((high - low) / 2) ** 2),
-        "slowdown": (medians / medians.mean()).ravel().tolist(),
-    }
-
-
-def _table(exchanges: Sequence[dict[Exchange, list[float]]]) -> list[dict[str, Any]]:
-    return [{**as_json(exchange), **_spread(times)} for exchange, times in sorted(pooled(exchanges).items())]
-
-
-def _spread(seconds: Any) -> dict[str, float]:
-    low, median, high = (np.percentile(seconds, [10, 50, 90]) * 1000).tolist()
-    return {"median": median, "p10": low, "p90": high}

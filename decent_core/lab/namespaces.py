@@ -23,6 +23,12 @@ RATE = re.compile(r"\d+(\.\d+)?(k|m|g)bit")
 UNITS = {"k": 1e-3, "m": 1.0, "g": 1e3}
 
 
+def check_rate(key: str, rate: str) -> None:
+    """Raises ValueError, which names the option `key`, unless tc would read this rate."""
+    if not RATE.fullmatch(rate):
+        raise ValueError(f"{key}={rate}: must be a rate such as 100mbit or 1gbit")
+
+
 def check_possible() -> None:
     """Raises ValueError that says what is missing: Linux, iproute2 or root."""
     missing = [tool for tool in ("ip", "tc", "unshare") if shutil.which(tool) is None]

@@ -1,22 +1,21 @@
 """Slow connections without root: the kernel paces what a process sends (Linux).
 
 The limit holds for each TCP connection and direction, not for a link that several share: a worker that sends to two
-others at once sends at twice the rate. `scripts.netlab` limits links, and needs root.
+others at once sends at twice the rate. `python -m scripts.netlab` limits links, and needs root.
 """
 
 import os
 import socket
 import sys
 
-from decent_core.lab.namespaces import RATE, megabits
+from decent_core.lab.namespaces import check_rate, megabits
 
 SO_MAX_PACING_RATE = 47  # asm-generic/socket.h; Python has no name for it
 
 
 def bytes_a_second(rate: str) -> float:
     """Bytes a second of a rate as tc writes it; raises ValueError if it is none, or the system can't pace."""
-    if not RATE.fullmatch(rate):
-        raise ValueError(f"rate={rate}: must be a rate such as 100mbit or 1gbit")
+    check_rate("rate", rate)
     if not sys.platform.startswith("linux"):
         raise ValueError(f"rate={rate}: connections are paced by the kernel, on Linux only")
     return megabits(rate) * 1e6 / 8

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from decent_core.lab.launch import run_on_loopback, run_workers
-from decent_core.lab.namespaces import RATE, check_possible, hosts
+from decent_core.lab.namespaces import check_possible, check_rate, hosts
 from decent_core.lab.record import check_reference, header, read_earlier
 from decent_core.lab.report import LOOPBACK, step_table
 from decent_core.system.files import write_atomically
@@ -56,8 +56,8 @@ class Options:
     measured: str | None = None
 
     def __post_init__(self) -> None:
-        if wrong := [rate for rate in self.rates if not RATE.fullmatch(rate)]:
-            raise ValueError(f"rates: {wrong[0]} is no rate such as 100mbit or 1gbit")
+        for rate in self.rates:
+            check_rate("rates", rate)
         if not self.out.endswith(".json"):
             raise ValueError(f"out={self.out}: must end in .json")
         if not self.rates:

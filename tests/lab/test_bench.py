@@ -191,7 +191,11 @@ def test_table_takes_the_link_for_the_bound_where_it_is_slower():
 
 @pytest.mark.parametrize(
     ("settings", "says"),
-    [({"rates": ("fast",)}, "fast is no rate"), ({"out": "b.md"}, "must end in .json"), ({"repeats": 0}, "repeats=0")],
+    [
+        ({"rates": ("fast",)}, "rates=fast: must be a rate"),
+        ({"out": "b.md"}, "must end in .json"),
+        ({"repeats": 0}, "repeats=0"),
+    ],
 )
 def test_impossible_settings_are_refused(settings, says):
     with pytest.raises(ValueError, match=says):

@@ -38,7 +38,7 @@ def test_all_cells_are_measured_and_predicted(tmp_path, capfd):
     ("settings", "says"),
     [
         ({"nodes": 3}, "nodes=3: must be"),
-        ({"rates": ("1gbit", "fast")}, "fast is no rate"),
+        ({"rates": ("1gbit", "fast")}, "rates=fast: must be a rate"),
         ({"steps": 0}, "steps=0"),
         ({"out": "results/local/net.json"}, "must end in .png"),
         ({"load": "gpt2", "forward_ms": 1.0}, "are for load=sleep"),

@@ -1,10 +1,6 @@
 """Profiles, machines and advice: from measured files and from descriptions, as a user asks for them."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -18,7 +14,7 @@ from decent_core.runtime.interconnect import Links, Measured
 from decent_core.runtime.machines import Profile, interconnect_for, read_profile
 from decent_core.runtime.predict import Step, predict_allreduce, predict_gossip
 from scripts import advise
-from tests.support import ROOT
+from tests.support import commands
 
 #: 10 MB of parameters in two buckets, 30 ms forward and backward, 1 ms update
 STEP = Step(0.01, 0.02, 0.001, 1e7, 5e6, Noise())
@@ -114,19 +110,14 @@ def test_the_counter_counts_messages_on_the_busiest_link():
     assert COUNTER(pairs.round(2), pairs.node_of)[0] == pytest.approx([4.0] * 4)
 
 
-def script(name, *arguments, **options):
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "100"}
-    command = [sys.executable, "-m", *name, *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150, **options)
-
-
-def test_advice_for_a_machine_that_is_not_at_hand(tmp_path):
+def test_advice_for_a_machine_that_is_not_at_hand(tmp_path, monkeypatch, capsys):
     machine = ["link_gbps=25", "latency_us=20", "nodes=4", "local_size=4"]
     out = f"out={tmp_path}/a.png"
-    done = script(["scripts.advise"], "compute_ms=180", "update_ms=4", "parameters=124M", *machine, out)
-    assert (done.returncode, done.stderr) == (0, "")
+    monkeypatch.setenv("COLUMNS", "100")
+    advise.main(["compute_ms=180", "update_ms=4", "parameters=124M", *machine, out])
+    printed = capsys.readouterr().out
     for part in ("16 workers", "aer", "Gossip will pay with 16 workers", "All-Reduce is limited by bandwidth"):
-        assert part in done.stdout
+        assert part in printed
     assert (tmp_path / "a.png").stat().st_size > 10_000
 
 
@@ -158,20 +149,10 @@ def test_mistakes_are_answered_with_one_message(arguments, says):
         advise.main(arguments)
 
 
-def test_a_profile_is_measured_under_torchrun_and_advises(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    launcher = [
-        "torch.distributed.run",
-        "--nproc-per-node=2",
-        f"--master-port={port}",
-        "-m",
-        "scripts.bench",
-        "profile",
-    ]
+def test_a_profile_is_measured_under_a_launcher_and_advises(tmp_path):
     path = tmp_path / "profile.json"
-    done = script(launcher, "task=gpt2", "scale=smoke", "repeats=3", f"out={path}")
+    shape = ["task=gpt2", "scale=smoke", "repeats=3", f"out={path}"]
+    done = commands.run("scripts.bench", "profile", *shape, ranks=2)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == str(path)
     values = json.loads(path.read_text())

@@ -1,9 +1,6 @@
 """The runtime model: closed forms, published anchor values, and the simulation against a slow reference."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 import tracemalloc
 
@@ -24,7 +21,7 @@ from decent_core.runtime import (
     simulate_allreduce,
     simulate_gossip,
 )
-from tests.support import ROOT
+from tests.support import commands
 from tests.support import runtime_reference as reference
 
 N, B, THETA, VARIANCE = 32, 7, 0.364, 0.00695
@@ -174,9 +171,7 @@ def test_memory_for_a_million_workers_stays_under_a_gibibyte():
 
 
 def script(*arguments):
-    command = [sys.executable, "-m", "scripts.runtime", *arguments]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100)
+    return commands.run("scripts.runtime", *arguments)
 
 
 def test_script_prints_one_json_object():
@@ -194,6 +189,7 @@ def test_script_prints_one_json_object():
         (["omega=1.2"], "omega=1.2: must lie above 0 and not above 1"),
         (["topology=aer", "world_size=7"], "topology aer with world_size=7"),
         (["gama=1"], "gama: no such key; did you mean gamma?"),
+        (["figure"], "figure: neither key=value nor one of predict, figures"),
     ],
 )
 def test_script_answers_a_mistake_with_one_message_and_status_2(arguments, says):

@@ -1,8 +1,6 @@
 """`python -m scripts.topology`, run as a user runs it; and the words that it uses."""
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,13 +9,11 @@ from matplotlib import image
 from decent_core import topology
 from decent_core.report.round_text import count_round, describe_round, weight_in_words, workers_in_words
 from scripts import topology as script
-from tests.support import ROOT
+from tests.support import ROOT, commands
 
 
-def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"COLUMNS": "120", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "scripts.topology", *arguments]
-    return subprocess.run(command, cwd=cwd or ROOT, env=environment, capture_output=True, text=True, timeout=100)
+def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return commands.run("scripts.topology", *arguments, cwd=cwd, COLUMNS="120", PYTHONPATH=str(ROOT))
 
 
 def test_script_prints_rounds_and_properties_and_draws(tmp_path):
