@@ -46,7 +46,7 @@ class Steps(Protocol):
         """
 
     def drain(self) -> None:
-        """Wait for what the last step has left on its way."""
+        """Wait for exchanges that the last step has started."""
 
 
 class EngineSteps:
@@ -72,11 +72,11 @@ class EngineSteps:
         return sum(engine.clock.seconds(a, b) for a, b in engine.waits), engine.bytes_sent
 
     def drain(self) -> None:
-        """The last step has started none for another."""
+        """The last step has started none."""
 
 
 class PlainSteps:
-    """A training loop as anybody writes it; around DistributedDataParallel, or without any exchange."""
+    """A plain training loop: with DistributedDataParallel, or without any exchange."""
 
     def __init__(self, load: Load, wrap: Callable[[nn.Module], nn.Module], copies_sent: float):
         self.load = load
@@ -91,11 +91,11 @@ class PlainSteps:
         return 0.0, self.sent
 
     def drain(self) -> None:
-        """Nothing is left on its way."""
+        """There are none."""
 
 
 class ReferenceSteps:
-    """decent-dp: bucket-wise updates in the backward pass, each with its exchange behind it."""
+    """decent-dp: updates bucket by bucket in the backward pass, each followed by its exchange."""
 
     def __init__(self, topology: str, load: Load, local_size: int, bucket_bytes: int):
         from decent_dp.ddp import DecentralizedDataParallel

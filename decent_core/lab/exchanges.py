@@ -1,4 +1,4 @@
-"""Times exchanges by themselves, kind by kind: what the runtime model's predictions are made of."""
+"""Times single exchanges without computing: the input of the runtime model's predictions."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ def timed(world: DistributedWorld, rows: torch.Tensor, round_: Round) -> float:
 
 
 def different_rounds(topology: Topology) -> Iterator[Round]:
-    """Rounds of the period of which no earlier one looks the same to every worker."""
+    """The rounds of a period, without those whose exchanges are like an earlier round's on every worker."""
     seen = set()
     for step in range(min(topology.period, MOST_ROUNDS)):
         round_ = topology.round(step)

@@ -1,4 +1,4 @@
-"""Computing and exchanges of a bench's load by themselves: what a prediction of its steps is made of."""
+"""Times computing and exchanges of a bench's load apart from each other: the input of a prediction of its steps."""
 
 import time
 from itertools import pairwise

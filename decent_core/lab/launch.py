@@ -16,7 +16,7 @@ PORT = 29500
 POLL_SECONDS = 0.1
 STOP_SECONDS = 30  # for a stopped worker to save a checkpoint
 PR_SET_PDEATHSIG = 1
-#: a node's name is what workers tell nodes apart by
+#: workers with the same host name are on one node
 ENTER = 'echo "$0" > /proc/sys/kernel/hostname && exec "$@"'
 
 
@@ -44,7 +44,7 @@ def run_on_loopback(workers: int, command: Sequence[str]) -> int:
 
 
 def _wait_for_all(starts: Sequence[tuple[dict[str, str], list[str]]]) -> int:
-    """Start a process for each (variables, command), the first of which may print, and wait for all."""
+    """Start a process for each (variables, command) and wait for all; the first one's standard output is shown."""
     processes: list[subprocess.Popen] = []
     try:
         for variables, command in starts:

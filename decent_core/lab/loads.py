@@ -1,4 +1,4 @@
-"""What a worker of the benches computes: a step that is slept, or GPT-2 at scale tiny."""
+"""What a worker of the benches computes: nothing (it sleeps as long), or GPT-2 at scale tiny."""
 
 import time
 from typing import Any, Literal, Protocol
@@ -18,7 +18,7 @@ class Load(Protocol):
 
 
 class _Sleep(torch.autograd.Function):
-    """Passes a parameter on; in the backward pass sleeps before its gradient is there."""
+    """Gives an element of a parameter; its backward pass sleeps before it returns a gradient."""
 
     @staticmethod
     def forward(ctx: Any, parameter: Tensor, seconds: float) -> Tensor:
@@ -48,7 +48,7 @@ class Sleeper(nn.Module):
 
 
 class SleepLoad:
-    """Computing that takes no processor, so that two cores can stand for many workers."""
+    """Sleeps in place of computing, so that two cores are enough for many workers."""
 
     def __init__(self, buckets: int, elements: int, forward: float, backward: float):
         self.sizes = buckets, elements, forward, backward

@@ -113,7 +113,7 @@ def _computing(config: RunConfig, worker: Worker, model: nn.Module, repeats: int
 
 
 def _exchanges(worker: Worker, row_bytes: int, repeats: int, pace: float | None) -> dict[Exchange, list[float]]:
-    """Seconds of this rank's exchanges, by what they are; connections send at most `pace` bytes/s."""
+    """Seconds of this rank's exchanges, by kind; connections send at most `pace` bytes/s."""
     found: dict[Exchange, list[float]] = {}
     rows = torch.zeros(1, row_bytes // 4, device=worker.device)
     for topology in feasible(dist.get_world_size(), worker.local_size):

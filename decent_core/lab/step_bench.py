@@ -121,12 +121,12 @@ def _plan(given: Options) -> dict[str, Any]:
 
 
 def _measure(plan: dict[str, Any], workers: int, rate: str | None) -> list[dict[str, Any]]:
-    """What the workers have found, behind links of `rate` or on the loopback; RuntimeError if one has failed."""
+    """What the workers have measured, over links of `rate` or on the loopback; RuntimeError if one has failed."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         names = stack.enter_context(hosts(workers, rate)) if rate else []
         out = Path(folder) / "found.json"
         command = ["python", "-m", "decent_core.lab.worker", json.dumps({**plan, "hosts": names, "out": str(out)})]
         status = run_workers(names, 1, command) if names else run_on_loopback(workers, command)
         if status:
-            raise RuntimeError(f"a worker has ended with status {status}; its message stands above")
+            raise RuntimeError(f"a worker has ended with status {status}; its message is above")
         return json.loads(out.read_text())

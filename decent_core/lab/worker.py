@@ -1,4 +1,4 @@
-"""One worker of a bench: what the plan, a JSON object, asks for is measured; rank 0 writes what came out."""
+"""One worker of a bench: measures what the plan, a JSON object, asks for; rank 0 writes the results."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ from decent_core.system.processes import peak_memory_mib
 from decent_core.training.launch import find_launch, join
 
 MEMORY_STEPS = 4
-LOCAL_SIZE = 2  # for the groups of a topology; every worker has a link of its own all the same
+LOCAL_SIZE = 2  # for the topology alone; every worker has a link of its own
 
 
 def main(arguments: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""What joins the workers of a machine, and how long their exchanges take: described by numbers, or measured."""
+"""The interconnect of a machine, described by numbers or measured: how long the exchanges of a round take."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,10 +12,10 @@ from decent_core.runtime.network import Network
 
 
 class Interconnect(Protocol):
-    """What joins the workers."""
+    """The links between the workers."""
 
     def cost(self, message_bytes: float, latency: bool = True, bandwidth: bool = True) -> Cost:
-        """Durations (s) of a round with messages of this size; without what latency, or what size adds, if False."""
+        """Durations (s) of a round with messages of this size; without the part of latency, or of size, if False."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Links:
 
 @dataclass(frozen=True)
 class Measured:
-    """Exchanges as measured: seconds by bytes for each kind of them; the smallest message stands for the latency."""
+    """Exchanges as measured: kind -> bytes -> seconds; the time of the smallest message is the latency."""
 
     table: Mapping[Key, Mapping[int, float]]
 

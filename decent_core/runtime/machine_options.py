@@ -1,4 +1,4 @@
-"""The machine that is asked about: a measured profile, or a step's times; and the links of one that is not at hand."""
+"""The machine that a forecast is for: a measured profile, or the times of a step; and links, measured or described."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ BYTES = 4  # of a parameter
 
 @dataclass(frozen=True)
 class MachineOptions:
-    """A profile, or a step's times; and the links and the size of a machine that is not at hand."""
+    """A profile, or the times of a step; and links and number of nodes, where they are not those of the profile."""
 
     profile: str | None = None
     compute_ms: float | None = None  # forward and backward pass of one worker, split 1 : 2

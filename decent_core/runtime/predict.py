@@ -24,7 +24,7 @@ from decent_core.topology import GroupRound, Topology
 BUDGET, MOST_ITERATIONS, WARM_UP_PART = 8_000_000, 200, 0.25
 #: a share of the iteration that is worth naming as its limit
 NOTABLE = 0.03
-PIECES = 8  # what stands for the many pieces of a model's row on the CPU
+PIECES = 8  # modelled in place of the many pieces in which the engine sends a model on the CPU
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Seconds an iteration, and what most of the time beyond computing is due to."""
+    """Seconds an iteration, and what limits it: computing, latency, bandwidth or stragglers."""
 
     seconds: float
     limit: str
@@ -97,7 +97,7 @@ def predict_allreduce(
 
 
 def _part(whole: Cost, parts: int) -> Cost:
-    """The cost of one of the parts of a stream, which has the latency once."""
+    """The cost of one of the parts of a stream that pays the latency once."""
     return lambda round_, node_of: tuple(durations / parts for durations in whole(round_, node_of))
 
 
