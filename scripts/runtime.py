@@ -8,7 +8,6 @@ same unit, omega gamma a gossip round of one bucket, `update` [P]'s theta (a buc
 convention A, theta by convention B). Computing times are multiplied by draws from a normal of this `variance`, cut to
 0.5 .. 1.5; `noise` says what one of them covers: a pass, a bucket or an iteration.
 
-
 `figures` draws the model (runtime_model.png, the panels of [P]'s Figure 4), and fits it to the step times published in
 [P]'s Figure 6 (runtime_scaling.png and .md).
 """

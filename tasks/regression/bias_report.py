@@ -36,7 +36,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Options:
-    """Where runs and results go."""
+    """Where the runs and the results go."""
 
     runs: str = "runs/reproduce"
     results: str = "results/local"
