@@ -28,7 +28,7 @@ def build_model(settings: Settings) -> "nn.Module":
 
 
 def prepare(settings: Settings, progress: Callable[[int, int], None]) -> str:
-    """Writes the token files of `settings` (resuming what was begun); see tasks/gpt2/prepare.py."""
-    from tasks.gpt2.prepare import prepare as prepare_tokens
+    """Writes the token files of `settings` (resuming what was begun); see tasks/gpt2/preparation.py."""
+    from tasks.gpt2.preparation import prepare as prepare_tokens
 
     return prepare_tokens(settings, progress)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from decent_core.training.task import Batch, Task
 from tasks.common.sampling import local_batch, positions
 from tasks.gpt2.model import build_gpt2
-from tasks.gpt2.prepare import prepare
+from tasks.gpt2.preparation import prepare
 from tasks.gpt2.settings import Settings
 from tasks.gpt2.tokens import load_tokens
 from tasks.gpt2.windows import IGNORED, TrainingWindows, ValidationWindows, shards_by_document

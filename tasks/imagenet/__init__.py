@@ -31,7 +31,7 @@ def build_model(settings: Settings) -> "nn.Module | None":
 
 
 def prepare(settings: Settings, progress: Callable[[int, int], None]) -> str:
-    """Fetches or unpacks the data set of `settings` (resuming what was begun); see tasks/imagenet/prepare.py."""
-    from tasks.imagenet.prepare import prepare as prepare_images
+    """Fetches or unpacks the data set of `settings` (resuming what was begun); see tasks/imagenet/preparation.py."""
+    from tasks.imagenet.preparation import prepare as prepare_images
 
     return prepare_images(settings, progress)

@@ -30,7 +30,7 @@ def build_model(settings: Settings) -> "nn.Module | None":
 
 
 def prepare(settings: Settings, progress: Callable[[int, int], None]) -> str:
-    """Writes the token files of `settings` (resuming what was begun); see tasks/wmt14/prepare.py."""
-    from tasks.wmt14.prepare import prepare as prepare_tokens
+    """Writes the token files of `settings` (resuming what was begun); see tasks/wmt14/preparation.py."""
+    from tasks.wmt14.preparation import prepare as prepare_tokens
 
     return prepare_tokens(settings, progress)

@@ -17,7 +17,7 @@ from tasks.wmt14.clean import detokenise, join_pieces
 from tasks.wmt14.corpus import Parallel, cut, load_corpus, spread
 from tasks.wmt14.metrics import bleu, meteor
 from tasks.wmt14.model import Translator, build_translator
-from tasks.wmt14.prepare import prepare
+from tasks.wmt14.preparation import prepare
 from tasks.wmt14.settings import Settings
 from tasks.wmt14.wordnet import open_wordnet
 

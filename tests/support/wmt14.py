@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from tasks.wmt14.prepare import prepare
+from tasks.wmt14.preparation import prepare
 from tasks.wmt14.settings import Settings
 from tasks.wmt14.source import Help
 from tasks.wmt14.task import TranslationTask

@@ -15,10 +15,10 @@ import pytest
 
 from tasks.common.parallel import ordered_map
 from tasks.gpt2.bpe import gpt2_bpe, train_bpe
-from tasks.gpt2.prepare import encode_piece, prepare
+from tasks.gpt2.preparation import encode_piece, prepare
 from tasks.gpt2.source import PIECE, Streamed
 from tasks.gpt2.tokens import load_tokens, read_manifest, token_folder
-from tests.support import ROOT
+from tests.support import ROOT, commands
 from tests.support.gpt2 import settings
 from tests.support.processes import children, still_running
 
@@ -129,7 +129,7 @@ def report(done, total):
 
 if __name__ == "__main__":
     import json
-    import tasks.gpt2.prepare as preparation
+    import tasks.gpt2.preparation as preparation
     from tasks.gpt2 import Settings
     preparation.CHECKPOINT_SECONDS = 0.0
     preparation.prepare(Settings(**json.loads(sys.argv[1])), report, processes=2)
@@ -240,7 +240,7 @@ def test_token_file_cut_behind_its_manifest_is_refused(tmp_path, parquet):
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tasks.gpt2.prepare.CHECKPOINT_SECONDS", 0.0)
+        patch.setattr("tasks.gpt2.preparation.CHECKPOINT_SECONDS", 0.0)
         with pytest.raises(KeyboardInterrupt):
             prepare(configuration, stop_half_way, processes=1)
     os.truncate(token_folder(configuration) / "train.bin", 10)
@@ -256,8 +256,7 @@ def test_data_set_that_changed_its_size_is_refused(tmp_path, parquet, monkeypatc
 
 def test_command_prepares_and_reports(tmp_path, parquet):
     overrides = ["task=gpt2", "scale=paper", f"task.dataset={parquet}", f"task.data_dir={tmp_path}"]
-    command = [sys.executable, "-m", "scripts.prepare"]
-    done = subprocess.run([*command, *overrides], cwd=ROOT, capture_output=True, text=True, timeout=200)
+    done = commands.run("scripts.prepare", *overrides)
     assert done.returncode == 0, done.stderr
     assert f"{DOCUMENTS:,} documents" in done.stdout
     assert "tokens/s a core" in done.stdout

@@ -11,7 +11,7 @@ from tasks.wmt14.binarised import EOS, read_dictionary, read_sentences
 from tasks.wmt14.clean import clean, join_pieces
 from tasks.wmt14.corpus import load_corpus
 from tasks.wmt14.files import GrowingFiles, prepared_folder, read_manifest
-from tasks.wmt14.prepare import prepare
+from tasks.wmt14.preparation import prepare
 from tasks.wmt14.source import SPLITS, Help
 from tests.support import wmt14
 
@@ -68,7 +68,7 @@ def test_help_is_split_by_file_and_shares_no_english_sentence_with_training():
 
 def test_prepare_gives_the_same_files_when_killed_anywhere_and_over_processes(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "SETTLE_SECONDS", 0.0)
-    monkeypatch.setattr("tasks.wmt14.prepare.PIECE", 100)
+    monkeypatch.setattr("tasks.wmt14.preparation.PIECE", 100)
     monkeypatch.setattr("tasks.wmt14.source.PIECE", 100)
     pairs = wmt14.help_pairs()
     whole, _ = prepared(tmp_path / "whole", pairs)
