@@ -2,11 +2,14 @@
 
 import json
 import math
-import types
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import cache
+from inspect import formatannotation
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
 
 from decent_core.system.files import write_atomically
 
@@ -74,20 +77,33 @@ def read(path: Path) -> Record:
         raise ValueError(f"{path}: not a readable record: {error}") from None
     if not isinstance(content, dict):
         raise ValueError(f"{path}: a record is a JSON object, this is a {type(content).__name__}")
+    return from_content(content, str(path))
+
+
+def from_content(content: Mapping[str, Any], where: str) -> Record:
+    """The record with these fields, checked; raises ValueError that begins with `where` and names the field."""
     if content.get("schema") != SCHEMA:
-        raise ValueError(f"{path}: schema is {content.get('schema')!r}, this version reads schema {SCHEMA}")
-    hints = get_type_hints(Record)
-    if strange := sorted(content.keys() - hints.keys()):
-        raise ValueError(f"{path}: unknown field {strange[0]!r}")
+        raise ValueError(f"{where}: schema is {content.get('schema')!r}, this version reads schema {SCHEMA}")
+    checks = _checks()
+    if strange := sorted(content.keys() - checks.keys()):
+        raise ValueError(f"{where}: unknown field {strange[0]!r}")
     for field in fields(Record):
         if field.name not in content:
             if field.default is None:  # it came after records had been kept
                 continue
-            raise ValueError(f"{path}: field {field.name!r} is missing")
-        if not _fits(content[field.name], hints[field.name]):
-            given, expected = content[field.name], str(field.type).removeprefix("typing.")
-            raise ValueError(f"{path}: field {field.name!r} is {given!r}, expected {expected}")
+            raise ValueError(f"{where}: field {field.name!r} is missing")
+        try:
+            checks[field.name].validate_python(content[field.name], strict=True)
+        except ValidationError:
+            given, expected = content[field.name], formatannotation(field.type)
+            raise ValueError(f"{where}: field {field.name!r} is {given!r}, expected {expected}") from None
     return Record(**content)
+
+
+@cache
+def _checks() -> dict[str, TypeAdapter[Any]]:
+    """What checks the type of each field; an int passes for a float, a bool never for a number."""
+    return {name: TypeAdapter(hint) for name, hint in get_type_hints(Record).items()}
 
 
 def read_all(path: Path) -> list[Record]:
@@ -103,21 +119,3 @@ def finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [finite(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a JSON value has the annotated type; an int passes for a float, a bool never for a number."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return True
-    if origin is Literal:
-        return value in arguments
-    if origin in (Union, types.UnionType):
-        return any(_fits(value, option) for option in arguments)
-    if origin is list:
-        return isinstance(value, list) and all(_fits(entry, arguments[0]) for entry in value)
-    if origin is dict:
-        return isinstance(value, dict) and all(_fits(entry, arguments[1]) for entry in value.values())
-    if isinstance(value, bool):
-        return hint is bool
-    return isinstance(value, int | float) if hint is float else isinstance(value, hint)
