@@ -10,12 +10,13 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from decent_core.config.command_line import ROOT
+from decent_core.config.table_file import TableFile, load_table, table_names
+from decent_core.records.identity import item_of
 from decent_core.records.published import read_published
 from decent_core.report.formats import NOTHING, markdown_table
 from decent_core.report.notes import metric_label
 from decent_core.report.tables import Report
 from decent_core.system.files import write_atomically
-from decent_core.tables.items import SHOWN_ELSEWHERE, Item, all_items
 
 RESULTS = ROOT / "results"
 TEMPLATE = "report.html"
@@ -42,7 +43,7 @@ class Section:
 
 def write_page(path: Path, reports: Sequence[Report], figures: Path) -> None:
     """Write the page for these reports, whose curves lie in `figures`; studies and measurements are the committed."""
-    items = all_items()
+    items = published_tables()
     sections = [_item(item, [report for report in reports if report.item == item.name], figures) for item in items]
     names = [item.name for item in items]
     others = [report for report in reports if report.item not in names]  # of no item, or of one that was renamed
@@ -59,7 +60,13 @@ def write_page(path: Path, reports: Sequence[Report], figures: Path) -> None:
     write_atomically(path, page)
 
 
-def _overview(items: Sequence[Item], reports: Sequence[Report]) -> str:
+def published_tables() -> list[TableFile]:
+    """Tables and figures of the papers that have training runs; not those that compare learning rates."""
+    tables = [table for table in map(load_table, table_names()) if table.rows and not table.rates]
+    return sorted(tables, key=lambda table: table.name.startswith("l/"))  # [P]'s come first
+
+
+def _overview(items: Sequence[TableFile], reports: Sequence[Report]) -> str:
     """A line an item: how many of its rows have a finished run, by scale."""
     scales = ("tiny", "small", "paper")
     rows = []
@@ -70,11 +77,15 @@ def _overview(items: Sequence[Item], reports: Sequence[Report]) -> str:
             done = sum(bool(row.runs) for report in found for row in report.rows)
             cells.append(f"{done} of {len(item.rows)} rows" if done else "not run")
         rows.append(cells)
-    rows += [[title, *([where] + [NOTHING] * (len(scales) - 1))] for title, where in SHOWN_ELSEWHERE.values()]
+    rows += [
+        [table.title, *([table.shown_by] + [NOTHING] * (len(scales) - 1))]
+        for table in map(load_table, table_names())
+        if table.shown_by is not None
+    ]
     return markdown_table(["published item", *(f"scale {scale}" for scale in scales)], rows)
 
 
-def _item(item: Item, reports: Sequence[Report], figures: Path) -> Section:
+def _item(item: TableFile, reports: Sequence[Report], figures: Path) -> Section:
     section = _reports(Section(_anchor(item.name), item.title), reports, figures)
     if not reports:
         section.parts.append(_html(f"Not run at any scale: {len(item.rows)} rows.\n\n{_published(item)}"))
@@ -88,9 +99,10 @@ def _reports(section: Section, reports: Sequence[Report], figures: Path) -> Sect
     return section
 
 
-def _published(item: Item) -> str:
+def _published(item: TableFile) -> str:
     """What was published for the item's rows."""
-    found = [entry for entry in read_published(RESULTS / "published.csv") if entry.experiment in item.rows]
+    published = read_published(RESULTS / "published.csv")
+    found = [entry for entry in published if item_of(entry.experiment) == item.name]
     if not found:
         return "Its published values could not be established."
     rows = [

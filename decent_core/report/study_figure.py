@@ -23,7 +23,7 @@ FAR = 1.5  # times that range: an axis that ends with all values, not with the b
 
 def draw(table: Table, path: Path) -> Path:
     """Write the figure as PNG."""
-    return save(_against_rate(table) if table.study.tunes else _by_method(table), path)
+    return save(_against_rate(table) if table.tunes else _by_method(table), path)
 
 
 def _by_method(table: Table) -> Any:
@@ -36,11 +36,11 @@ def _by_method(table: Table) -> Any:
         axis.set_yticks(range(len(lines)), [line.label if line.best else f"{line.label} (not run)" for line in lines])
         axis.set_ylim(len(lines) - 0.5, -0.5)
         for height, line in enumerate(lines):
-            colour = _look(0, line.label == table.study.baseline)["color"]
+            colour = _look(0, line.label == table.baseline)["color"]
             _draw_mean(axis, height, line, table.metric, colour)
         if table.lower_is_better:
             axis.invert_xaxis()
-    figure.suptitle(f"{table.study.title}\n{MEANS}", fontsize=11)
+    figure.suptitle(f"{table.file.title}\n{MEANS}", fontsize=11)
     return figure
 
 
@@ -60,14 +60,14 @@ def _against_rate(table: Table) -> Any:
     figure, axes = new_figure(rows, columns, (5.2 * columns + (2.5 if columns == 1 else 0), 3.6 * rows + 1.2))
     for axis, (title, lines) in zip(axes.flat, panels.items(), strict=False):
         for number, line in enumerate(lines):
-            _draw_line(axis, line, table.metric, _look(number, line.label == table.study.baseline))
+            _draw_line(axis, line, table.metric, _look(number, line.label == table.baseline))
         label(axis, title, "learning rate", f"final {metric_label(table.metric)}")
         axis.set_xscale("log")
         _ticks(axis, lines)
         _zoom(axis, lines, table)
     for axis in axes.flat[len(panels) :]:
         axis.remove()
-    figure.suptitle(table.study.title, fontsize=11)
+    figure.suptitle(table.file.title, fontsize=11)
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, handlelength=3.0)
     return figure

@@ -7,10 +7,12 @@ from typing import Any
 
 import pandas
 
+from decent_core.config.table_file import Row as TableRow
+from decent_core.config.table_file import Setting, TableFile
 from decent_core.records.record import Record
 from decent_core.report.compare import Row, difference, make_row
 from decent_core.report.intervals import Interval
-from decent_core.tables.study import Cell, Study
+from decent_core.tables.plan import Cell
 
 
 @dataclass(frozen=True)
@@ -30,29 +32,29 @@ class Line:
 class Table:
     """Cells of a study with their records, at least one."""
 
-    def __init__(self, study: Study, found: Sequence[tuple[Cell, Record]]):
+    def __init__(self, file: TableFile, found: Sequence[tuple[Cell, Record]]):
         if not found:
-            raise ValueError("no run of the study is finished; leave out jobs=0 to run it")
-        self.study, self.found = study, found
+            raise ValueError(f"table={file.name}: no run is finished; leave out jobs=0 to run it")
+        self.file, self.found = file, found
         self.metric = found[0][1].primary_metric
         self.lower_is_better = make_row("", [found[0][1]]).lower_is_better
 
     @cached_property
     def panels(self) -> dict[str, list[Line]]:
         """The lines of each panel of which anything has been run, in the study's order."""
-        begun = {cell.panel for cell, _ in self.found}
+        begun = {cell.setting.key for cell, _ in self.found}
         return {
-            panel.label: [
-                self._line(panel.label, line.label, self.study.rates_of(panel, line)) for line in self.study.lines
-            ]
-            for panel in self.study.panels
-            if panel.label in begun
+            setting.label: [self._line(setting, row) for row in self.file.rows]
+            for setting in self.file.settings
+            if setting.key in begun
         }
 
-    def _line(self, panel: str, label: str, grid: list[float]) -> Line:
+    def _line(self, setting: Setting, row: TableRow) -> Line:
+        label, grid = row.label, self.file.rates_of(setting, row)
         runs: dict[float, list[Record]] = {}
         for cell, record in self.found:
-            if (cell.panel, cell.line) == (panel, label):
+            if (cell.setting.key, cell.row.key) == (setting.key, row.key):
+                assert cell.rate is not None
                 runs.setdefault(cell.rate, []).append(record)
         rows = {rate: make_row(label, records) for rate, records in sorted(runs.items())}
         seeds = {record.seed for records in runs.values() for record in records}
@@ -60,6 +62,24 @@ class Table:
         choose = min if self.lower_is_better else max
         best = choose(whole, key=lambda rate: whole[rate]) if whole else None
         return Line(label, rows, best, len(grid) > 1 and best in (min(rows, default=None), max(rows, default=None)))
+
+    @property
+    def baseline(self) -> str | None:
+        """Label of the row that differences are taken to."""
+        return self._label(self.file.baseline)
+
+    @property
+    def highlight(self) -> str | None:
+        """Label of the row whose lead over each other row is shown."""
+        return self._label(self.file.highlight)
+
+    @property
+    def tunes(self) -> bool:
+        """Whether any row has learning rates to choose from."""
+        return any(len(self.file.rates_of(s, row)) > 1 for s in self.file.settings for row in self.file.rows)
+
+    def _label(self, key: str | None) -> str | None:
+        return None if key is None else self.file.row(key).label
 
     def _mean(self, row: Row) -> float:
         found = row.interval(self.metric)
@@ -70,8 +90,8 @@ class Table:
         """A row for each panel and line: its own best rate, and the baseline's."""
         found = []
         for panel, lines in self.panels.items():
-            base = next(line for line in lines if line.label == self.study.baseline)
-            focus = next((line for line in lines if line.label == self.study.focus), None)
+            base = next(line for line in lines if line.label == self.baseline)
+            focus = next((line for line in lines if line.label == self.highlight), None)
             for line in lines:
                 equal = line.rows.get(base.best_rate) if base.best_rate is not None else None
                 found.append(

@@ -14,7 +14,7 @@ def markdown(table: Table) -> str:
     """Title, all panels at a glance, a table for each panel, and notes."""
     header = [
         "method", "rates tried", "best rate", metric_label(table.metric), "difference",
-        *([f"{table.study.focus}'s lead"] if table.study.focus else []), "at the baseline's rate",
+        *([f"{table.highlight}'s lead"] if table.highlight else []), "at the baseline's rate",
         "difference there", "runs", "diverged",
     ]  # fmt: skip
     parts = [at_a_glance(table)] if len(table.panels) > 1 else [_title(table)]
@@ -27,7 +27,7 @@ def markdown(table: Table) -> str:
 
 
 def _title(table: Table) -> str:
-    return f"**{table.study.title}: {metric_label(table.metric)} of the averaged model after training**"
+    return f"**{table.file.title}: {metric_label(table.metric)} of the averaged model after training**"
 
 
 def at_a_glance(table: Table) -> str:
@@ -44,7 +44,7 @@ def at_a_glance(table: Table) -> str:
 
 
 def _seeds(table: Table, panel: str) -> list[int]:
-    return sorted({cell.seed for cell, _ in table.found if cell.panel == panel})
+    return sorted({cell.seed for cell, _ in table.found if cell.setting.label == panel})
 
 
 def _heading(table: Table, panel: str) -> str:
@@ -55,9 +55,9 @@ def _heading(table: Table, panel: str) -> str:
 
 def _text(table: Table, row: dict[str, Any]) -> list[str]:
     best = NOTHING if row["rate"] is None else f"{row['rate']:g}{' (edge)' if row['at_edge'] else ''}"
-    base = row["line"] == table.study.baseline
+    base = row["line"] == table.baseline
     tried = ", ".join(f"{rate:g}" for rate in row["rates"])
-    lead = [_signed(row["lead"]) if row["line"] != table.study.focus else ""] if table.study.focus else []
+    lead = [_signed(row["lead"]) if row["line"] != table.highlight else ""] if table.highlight else []
     return [
         row["line"], tried, best, number(row["tuned"], 3), "baseline" if base else _signed(row["difference"]),
         *lead, number(row["equal"], 3), "" if base else _signed(row["equal_difference"]), str(row["runs"]),
@@ -67,7 +67,7 @@ def _text(table: Table, row: dict[str, Any]) -> list[str]:
 
 def notes(table: Table) -> list[str]:
     """What a reader must know to read the numbers."""
-    records, focus = [record for _, record in table.found], table.study.focus
+    records, focus = [record for _, record in table.found], table.highlight
     steps = sorted({record.steps for record in records})
     return [
         "±: half the width of the 95 % Student-t interval over seeds; differences, to the baseline at its own best "
@@ -75,9 +75,9 @@ def notes(table: Table) -> list[str]:
         *([f"{focus}'s lead: what it is ahead, each at its own best rate, paired by seed."] if focus else []),
         "The best rate has the best mean over seeds, on the validation set on which it is then reported; (edge): "
         "the smallest or largest that was tried, another may be better still."
-        if table.study.tunes
+        if table.tunes
         else "One rate a method.",
-        *table.study.notes,
+        *table.file.notes,
         f"Every method has the same steps ({' or '.join(f'{n:,}' for n in steps)}), schedule and data.",
         *origins(records),
     ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas
 
+from decent_core.config.table_file import load_table, table_names
 from decent_core.records.identity import item_of
 from decent_core.records.published import Published, published_value
 from decent_core.report import compare
@@ -15,7 +16,6 @@ from decent_core.report.compare import Row
 from decent_core.report.formats import NOT_RUN, NOTHING, markdown_table, number
 from decent_core.report.intervals import Interval, interval
 from decent_core.report.notes import are_single, metric_label, notes_on
-from decent_core.tables.items import TITLES, rows_of
 
 MIB = 2**20
 
@@ -47,7 +47,12 @@ class Report:
             (f"{config[0]['trainer']['steps']} steps", [c["trainer"]["steps"] for c in config]),
         ]
         shared = [text for text, values in sizes if values[0] is not None and all(v == values[0] for v in values)]
-        return f"{TITLES.get(self.item, self.item or self.task)}, here at scale {self.scale}: {', '.join(shared)}"
+        return f"{self.name_of_item}, here at scale {self.scale}: {', '.join(shared)}"
+
+    @property
+    def name_of_item(self) -> str:
+        """The table's title; for other runs, the task."""
+        return load_table(self.item).title if self.item in table_names() else self.item or self.task
 
     def further_metrics(self) -> list[str]:
         """Metrics beside the primary one for which the item's rows have published values, such as BLEU."""
@@ -193,7 +198,7 @@ def make_reports(rows: Sequence[Row], published: Sequence[Published]) -> list[Re
     found = {key: list(group) for key, group in groups}
     names = _names(list(found))
     return [
-        Report(item, task, scale, own, compare.baseline(own), published, _without(own, rows_of(item)), name)
+        Report(item, task, scale, own, compare.baseline(own), published, _without(own, _rows_of(item)), name)
         for name, ((item, task, scale), own) in zip(names, found.items(), strict=True)
     ]
 
@@ -212,6 +217,11 @@ def _names(keys: Sequence[tuple[str, str, str]]) -> list[str]:
             raise ValueError(f"{found[name]}, {what}: both reports would be named {name}; report them one by one")
         found[name] = what
     return list(found)
+
+
+def _rows_of(item: str) -> list[str]:
+    """All rows of a table, such as `p/gpt2/dadam_aer`; none for what is no table."""
+    return sorted(f"{item}/{row.key}" for row in load_table(item).rows) if item in table_names() else []
 
 
 def _without(rows: Sequence[Row], experiments: Sequence[str]) -> list[str]:

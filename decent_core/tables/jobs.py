@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from decent_core.config.load import load
-from decent_core.tables.pool import Child, quoted
+from decent_core.tables.planned_run import PlannedRun, quoted
 
 PLAIN = re.compile(r"[\w./-]+", re.ASCII)  # what Hydra takes for itself without quotes
 
 
-def jobs_text(runs: Sequence[Child]) -> str:
+def jobs_text(runs: Sequence[PlannedRun]) -> str:
     """The content of a jobs file; raises ValueError for a folder that cannot stand in one."""
     return "".join(shlex.join([*run.overrides, f"out={_value(run.folder)}"]) + "\n" for run in runs)
 
@@ -24,10 +24,10 @@ def _value(folder: Path) -> str:
     return text if PLAIN.fullmatch(text) else quoted(folder)
 
 
-def read_jobs(path: Path) -> list[Child]:
+def read_jobs(path: Path) -> list[PlannedRun]:
     """The runs of a jobs file, in its order; raises ValueError that names the line."""
     if not path.is_file():
-        raise ValueError(f"jobs={path}: no such file; python -m scripts.plan item=ITEM out={path} writes it")
+        raise ValueError(f"jobs={path}: no such file; python -m scripts.tables plan table=TABLE out={path} writes it")
     runs = []
     for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
         try:
@@ -39,5 +39,5 @@ def read_jobs(path: Path) -> list[Child]:
             raise ValueError(f"{path}, line {number}: it names no folder; give out=FOLDER")
         name = f"{config.experiment or config.task.name}-s{config.seed}"
         others = tuple(text for text in overrides if not text.startswith("out="))
-        runs.append(Child(name, others, Path(config.out), config.config_hash, config.trainer.steps))
+        runs.append(PlannedRun(name, others, Path(config.out), config.config_hash, config.trainer.steps))
     return runs

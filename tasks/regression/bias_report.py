@@ -16,8 +16,9 @@ from decent_core.records.record import read
 from decent_core.report.bias_figure import Curve, draw_distances
 from decent_core.report.notes import commit_name
 from decent_core.system.files import write_atomically
-from decent_core.tables.pool import Child, run_children
-from decent_core.tables.registry import planned
+from decent_core.tables.plan import plan
+from decent_core.tables.planned_run import PlannedRun
+from decent_core.tables.pool import run_all
 from tasks.regression.bias import WORKERS, bias_rows, ratio_rows
 from tasks.regression.problem import draw
 
@@ -46,8 +47,8 @@ class Options:
 def run(given: Options) -> int:
     """Run what is missing, write and show the figure and both tables; returns the exit status."""
     console, results = Console(), Path(given.results)
-    rows = [row for row in planned("l/figure2/*", "tiny", 1, Path(given.runs)).runs if _experiment(row.name) in NAMES]
-    if failures := run_children(rows, given.jobs):
+    rows = [row for row in plan("l/figure2", "tiny", 1, Path(given.runs)).runs if _experiment(row.name) in NAMES]
+    if failures := run_all(rows, given.jobs):
         console.print(f"failed: {', '.join(row.name for row in failures)}; see {failures[0].log}")
         return 1
     _draw(rows, results)
@@ -68,7 +69,7 @@ def _config() -> RunConfig:
     return load(["experiment=l/figure2/decentlam", "scale=tiny"])
 
 
-def _draw(rows: Sequence[Child], results: Path) -> None:
+def _draw(rows: Sequence[PlannedRun], results: Path) -> None:
     config = _config()
     curves = {_experiment(row.name): _curve(row.record) for row in rows}
     title = (

@@ -1,10 +1,4 @@
-"""Submit the runs of a published table or figure to a Slurm cluster: job arrays, and a job behind them that reports.
-
-    python -m scripts.submit item=p-table2 scale=paper seeds=3 cluster=example dry=true
-
-The cluster is slurm/cluster/<cluster>.env; example.env explains it. Finished runs are left out, so the same command
-again submits what is missing. With dry=true the commands are printed and nothing is done.
-"""
+"""Runs on a Slurm cluster: a job array for each number of nodes, and a job behind them that reports."""
 
 import hashlib
 import shlex
@@ -15,60 +9,64 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from decent_core.config.command_line import ROOT, options, run_main
+from decent_core.config.command_line import ROOT
 from decent_core.config.load import load
 from decent_core.records.identity import item_of
 from decent_core.system.files import make_folder, write_atomically
 from decent_core.tables.cluster import Cluster, load_cluster
 from decent_core.tables.jobs import jobs_text
-from decent_core.tables.pool import Child
-from scripts.plan import plan
+from decent_core.tables.plan import plan
+from decent_core.tables.planned_run import PlannedRun
 
 
 @dataclass(frozen=True)
-class Options:
+class SubmitOptions:
     """What is submitted, and where to."""
 
-    cluster: str  # slurm/cluster/<cluster>.env, or a path that ends with .env
-    item: str  # as for scripts.plan
+    cluster: str  # slurm/cluster/<cluster>.env, or a path that ends with .env; example.env explains it
+    table: str
     scale: str = "paper"
     seeds: int = 1  # seeds 1 to this
     overrides: list[str] = field(default_factory=list)  # for every run
-    dry: bool = False
+    dry: bool = False  # print the commands and do nothing
 
 
-def main(arguments: list[str]) -> None:
+def submit(chosen: SubmitOptions) -> int:
     """Write the jobs file, submit, and say what was submitted; or say what would be."""
-    chosen = options(Options, arguments, __doc__ or "")
     cluster = load_cluster(chosen.cluster)
     if not chosen.dry and shutil.which("sbatch") is None:
         raise ValueError(
             "no sbatch on the path: submit on a node of the cluster that has it, or look first with dry=true"
         )
-    found = plan(chosen.item, chosen.scale, chosen.seeds, Path(cluster.folder), chosen.overrides)
+    found = plan(chosen.table, chosen.scale, chosen.seeds, Path(cluster.folder), chosen.overrides, launched=True)
     for name, reason in found.left_out.items():
         print(f"# left out: {name}: {reason}")
     to_do = [run for run in found.runs if not run.finished()]
     if not to_do:
         print("# nothing to submit: all runs are finished" if found.runs else "# nothing to submit")
-        return
-    for note in _notes_on_nodes(to_do, cluster):
+        return 0
+    for note in notes_on_nodes(to_do, cluster):
         print(f"# {note}")
-    submission = Submission(cluster, _file_name(f"{chosen.item}-{chosen.scale}"), to_do)
+    submission = Submission(cluster, _file_name(f"{chosen.table}-{chosen.scale}"), to_do)
     if chosen.dry:
-        planning = [f"item={chosen.item}", f"scale={chosen.scale}", f"seeds={chosen.seeds}", f"runs={cluster.folder}"]
-        if chosen.overrides:
-            planning.append(f"overrides=[{','.join(chosen.overrides)}]")
-        print(shlex.join([cluster.python, "-m", "scripts.plan", *planning, f"out={submission.jobs}"]))
+        print(shlex.join([cluster.python, "-m", "scripts.tables", *_planning(chosen, cluster, submission.jobs)]))
         submission.show()
     else:
         submission.submit()
+    return 0
+
+
+def _planning(chosen: SubmitOptions, cluster: Cluster, jobs: Path) -> list[str]:
+    """The arguments with which scripts.tables writes the jobs file."""
+    overrides = [f"overrides=[{','.join(chosen.overrides)}]"] if chosen.overrides else []
+    chosen_runs = [f"table={chosen.table}", f"scale={chosen.scale}", f"seeds={chosen.seeds}", f"runs={cluster.folder}"]
+    return ["plan", *chosen_runs, *overrides, f"out={jobs}"]
 
 
 class Submission:
     """The runs of one jobs file: an array for each number of nodes, and the job that collects."""
 
-    def __init__(self, cluster: Cluster, name: str, runs: Sequence[Child]):
+    def __init__(self, cluster: Cluster, name: str, runs: Sequence[PlannedRun]):
         self.cluster, self.runs = cluster, runs
         self.content = jobs_text(runs)
         folder = Path(cluster.folder)
@@ -119,7 +117,7 @@ class Submission:
         return before, ["slurm/collect.sbatch", str(self.jobs), _with_slash(self.cluster.path), str(self.results)]
 
 
-def _notes_on_nodes(runs: Sequence[Child], cluster: Cluster) -> list[str]:
+def notes_on_nodes(runs: Sequence[PlannedRun], cluster: Cluster) -> list[str]:
     """Where a topology's nodes are not the cluster's: it mixes as published, and costs other than published."""
     sizes = dict.fromkeys((item_of(run.name), load(run.overrides).local_size) for run in runs)
     return [
@@ -155,7 +153,3 @@ def _sbatch(command: list[str]) -> str:
     if done.returncode != 0:
         raise ValueError(f"{shlex.join(command)}: {done.stderr.strip()}")
     return done.stdout.strip().partition(";")[0]
-
-
-if __name__ == "__main__":
-    run_main(main)

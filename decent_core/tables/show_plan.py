@@ -1,16 +1,7 @@
-"""List the runs of a published table or figure with what they cost, and write a jobs file: one line of overrides a run.
-
-    python -m scripts.plan item=p-table2 scale=paper seeds=3 out=jobs.txt
-    python -m scripts.plan item=p-gpt2 scale=paper device=A100
-    python -m scripts.plan item=l-large_batch_8k scale=paper overrides=[optimizer.lr=0.1]
-
-Finished runs are left out, and a changed configuration is a new run. Step times are given (step_ms), measured in the
-records of runs that are alike, or published; where nobody has measured, none is shown. A line of the jobs file is what
-scripts.train gets under torchrun; make submit submits the file to a cluster.
-"""
+"""Shows what the runs of tables cost, and writes the jobs file: one line of overrides a run."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -18,74 +9,46 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from decent_core.config.command_line import ROOT, options, run_main
-from decent_core.config.load import load
-from decent_core.config.run_config import RunConfig
+from decent_core.config.command_line import ROOT
 from decent_core.records.identity import item_of
 from decent_core.records.record import read_all
 from decent_core.system.files import write_atomically
-from decent_core.tables.costs import bytes_sent_per_step, row_elements
-from decent_core.tables.items import SHOWN_ELSEWHERE
+from decent_core.tables.cost_table import Line, list_costs
 from decent_core.tables.jobs import jobs_text
-from decent_core.tables.pool import Child
-from decent_core.tables.registry import Planned, planned
-from decent_core.tables.step_times import Sources, StepTime
-
-MS_PER_HOUR = 3.6e6
-GB = 1e9
+from decent_core.tables.plan import plan
+from decent_core.tables.step_times import Sources
 
 
 @dataclass(frozen=True)
-class Options:
+class PlanOptions:
     """What is planned, and what is known about it."""
 
-    item: str = "*"  # such as p-table2, p-gpt2, l-large_batch_8k, or patterns of names as in conf/experiment
+    table: str = "*"
     scale: str = "paper"
     seeds: int = 1  # seeds 1 to this
-    out: str | None = None  # the jobs file
+    out: str | None = None  # the jobs file: a line is what scripts.train gets under torchrun
     runs: str = "runs/slurm"  # folder of the runs
     overrides: list[str] = field(default_factory=list)  # for every run
     step_ms: float | None = None
     device: str | None = None  # part of a device's name: only step times on it
-    records: str = "results/records"  # finished runs, for their step times; those under `runs` count too
+    records: str = "results"  # finished runs, for their step times; those under `runs` count too
 
     def __post_init__(self) -> None:
         if self.step_ms is not None and not 0 < self.step_ms < math.inf:
             raise ValueError(f"step_ms={self.step_ms}: must be above 0, and finite")
 
 
-@dataclass(frozen=True)
-class Line:
-    """One experiment: the runs that are left to do, and what each of them costs."""
+def show_plan(chosen: PlanOptions) -> int:
+    """Show the plan, and write the jobs file if one is wanted.
 
-    experiment: str
-    config: RunConfig  # of its first run
-    to_do: list[Child]
-    finished: int
-    time: StepTime
-    bytes_per_step: float | None
-
-    @property
-    def gpu_hours(self) -> float | None:
-        """Of all runs that are left, training steps alone."""
-        if self.time.ms is None:
-            return None
-        return len(self.to_do) * self.config.trainer.steps * self.time.ms * self.config.world_size / MS_PER_HOUR
-
-    @property
-    def gigabytes(self) -> float | None:
-        """That each worker sends in one run."""
-        return None if self.bytes_per_step is None else self.config.trainer.steps * self.bytes_per_step / GB
-
-
-def main(arguments: list[str]) -> None:
-    """Show the plan, and write the jobs file if one is wanted."""
-    chosen = options(Options, arguments, __doc__ or "")
-    found = plan(chosen.item, chosen.scale, chosen.seeds, Path(chosen.runs), chosen.overrides)
+    Step times are given (step_ms), measured in the records of runs that are alike, or published; where nobody has
+    measured, none is shown.
+    """
+    found = plan(chosen.table, chosen.scale, chosen.seeds, Path(chosen.runs), chosen.overrides, launched=True)
     folders = [path for path in (Path(chosen.records), Path(chosen.runs)) if path.exists()]
     records = [record for path in folders for record in read_all(path)]
     sources = Sources(chosen.step_ms, records, ROOT / "results" / "published.csv", chosen.device)
-    lines = list_costs(found.runs, sources)
+    lines = list_costs(found.cells, sources)
     console = Console(highlight=False)
     if lines:
         show(lines, console)
@@ -96,34 +59,13 @@ def main(arguments: list[str]) -> None:
         console.print(f"Written: {chosen.out}, {len(to_do)} runs", soft_wrap=True)
     elif lines and not to_do:
         console.print("All runs are finished; there is nothing to do.")
-
-
-def plan(item: str, scale: str, seeds: int, runs: Path, overrides: Sequence[str]) -> Planned:
-    """The runs of an item on a cluster, finished or not; ValueError if it has no runs of its own."""
-    name = item.replace("-", "/", 1)
-    if name in SHOWN_ELSEWHERE:
-        title, where = SHOWN_ELSEWHERE[name]
-        raise ValueError(f"item={item}: {title} has no runs of its own: {where}")
-    return planned(item, scale, seeds, runs, overrides, launched=True)
-
-
-def list_costs(runs: Sequence[Child], sources: Sources) -> list[Line]:
-    """One line an experiment."""
-    lines = []
-    for experiment, group in groupby(runs, lambda run: run.name.rpartition("-s")[0]):
-        children = list(group)
-        config = load(children[0].overrides)
-        elements = row_elements(config)
-        sent = None if elements is None else bytes_sent_per_step(config, elements)
-        to_do = [run for run in children if not run.finished()]
-        lines.append(Line(experiment, config, to_do, len(children) - len(to_do), sources.step_time(config), sent))
-    return lines
+    return 0
 
 
 def show(lines: Sequence[Line], console: Console) -> None:
     """The table, its sources and what it does not count."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("experiment", no_wrap=True)
+    table.add_column("row", no_wrap=True)
     for name in ("runs", "done", "workers", "steps", "ms/step", "GPU-hours", "GB sent"):
         table.add_column(name, justify="right")
     for item, group in groupby(lines, lambda line: item_of(line.experiment)):
@@ -141,8 +83,8 @@ def show(lines: Sequence[Line], console: Console) -> None:
         console.print(f"ms/step{where}: {source}", soft_wrap=True)
 
 
-def show_left_out(left_out: dict[str, str], console: Console) -> None:
-    """Which experiments have no run, by reason."""
+def show_left_out(left_out: Mapping[str, str], console: Console) -> None:
+    """Which rows have no run, by reason."""
     for reason in dict.fromkeys(left_out.values()):
         console.print(f"Left out: {reason}", soft_wrap=True, markup=False)
         names = [name for name, other in left_out.items() if other == reason]
@@ -171,7 +113,3 @@ def _number(value: float | None) -> str:
     if value is None:
         return "?"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-if __name__ == "__main__":
-    run_main(main)
