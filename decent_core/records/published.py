@@ -10,9 +10,13 @@ from pathlib import Path
 class Published:
     """One published number; `value` is None where none could be established, and the note says what is known."""
 
-    experiment: str  # the row in conf/experiment that reproduces it; empty: no row does
+    item: str  # the table or figure of the paper
+    experiment: str  # the row that reproduces it; empty: no row does
     task: str
+    world_size: int
+    local_size: int
     name: str
+    topology: str
     metric: str
     value: float | None
     plus_minus: float | None
@@ -28,9 +32,13 @@ def read_published(path: Path) -> list[Published]:
     with open(path, newline="") as stream:
         return [
             Published(
+                item=line["item"],
                 experiment=line["experiment"],
                 task=line["task"],
+                world_size=int(line["world_size"]),
+                local_size=int(line["local_size"]),
                 name=line["name"],
+                topology=line["topology"],
                 metric=line["metric"],
                 value=number(line["value"]),
                 plus_minus=number(line["plus_minus"]),

@@ -4,10 +4,10 @@ Fits computing time, gamma and omega to every cluster's times of an iteration (d
 shown but not fitted: another implementation, which does not overlap communication as the model assumes.
 """
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 
+from decent_core.records.published import read_published
 from decent_core.report.figures import COLOURS
 from decent_core.report.plots import label, new_figure, save
 from decent_core.runtime.fit import TOLERANCE, Estimate, Fit, fit
@@ -39,11 +39,10 @@ def write(published: Path, path: Path) -> str:
 def read_clusters(path: Path) -> dict[str, dict[Series, dict[int, float]]]:
     """cluster -> (name, topology) -> number of workers -> published ms an iteration."""
     clusters: dict[str, dict[Series, dict[int, float]]] = {}
-    with open(path, newline="") as stream:
-        for line in csv.DictReader(stream):
-            if line["item"] == "Figure 6":
-                series = clusters.setdefault(line["note"].partition(";")[0], {})
-                series.setdefault((line["name"], line["topology"]), {})[int(line["world_size"])] = float(line["value"])
+    for entry in read_published(path):
+        if entry.item == "Figure 6" and entry.value is not None:
+            series = clusters.setdefault(entry.note.partition(";")[0], {})
+            series.setdefault((entry.name, entry.topology), {})[entry.world_size] = entry.value
     return clusters
 
 

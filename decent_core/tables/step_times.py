@@ -1,6 +1,5 @@
 """How long a step of a run takes: as given, as measured in a record, or as published; never as guessed."""
 
-import csv
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from decent_core.config.load import load
 from decent_core.config.run_config import RunConfig
 from decent_core.records.identity import WITHOUT_EFFECT, config_hash
+from decent_core.records.published import Published, read_published
 from decent_core.records.record import Record
 
 #: runs that differ in these alone have the same steps
@@ -64,11 +64,14 @@ class Sources:
         """What was published for the row, or for one with the same task, workers, method and topology."""
         if config.scale != "paper" or _changes_the_task(config):
             return {}
-        with open(self.published, newline="") as stream:
-            lines = [line for line in csv.DictReader(stream) if line["metric"] == "iteration_ms" and line["value"]]
-        own = [line for line in lines if line["experiment"] == config.experiment]
-        chosen = own or [line for line in lines if _is_like(line, config)]
-        return {f"published, {line['item']}: {line['note'].partition(';')[0]}": float(line["value"]) for line in chosen}
+        known = [
+            (entry, entry.value)
+            for entry in read_published(self.published)
+            if entry.metric == "iteration_ms" and entry.value is not None
+        ]
+        own = [(entry, ms) for entry, ms in known if entry.experiment == config.experiment]
+        chosen = own or [(entry, ms) for entry, ms in known if _is_like(entry, config)]
+        return {f"published, {entry.item}: {entry.note.partition(';')[0]}": ms for entry, ms in chosen}
 
 
 def _changes_the_task(config: RunConfig) -> bool:
@@ -76,12 +79,11 @@ def _changes_the_task(config: RunConfig) -> bool:
     return any(key.startswith("task.") and key not in DATA_KEYS for key in keys)
 
 
-def _is_like(line: dict[str, str], config: RunConfig) -> bool:
-    if line["task"] != config.task.name or (line["world_size"], line["local_size"]) != (
-        str(config.world_size), str(config.local_size)
-    ):  # fmt: skip
+def _is_like(entry: Published, config: RunConfig) -> bool:
+    shape = entry.task, entry.world_size, entry.local_size
+    if shape != (config.task.name, config.world_size, config.local_size):
         return False
-    return not line["experiment"] or _exchange(line["experiment"]) == (config.method.name, config.topology.name)
+    return not entry.experiment or _exchange(entry.experiment) == (config.method.name, config.topology.name)
 
 
 @cache
