@@ -1,21 +1,23 @@
 """Published numbers, as results/published.csv has them. No torch."""
 
-import csv
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
+
+from decent_core.records.columns import read_csv
 
 
 @dataclass(frozen=True)
 class Published:
     """One published number; `value` is None where none could be established, and the note says what is known."""
 
-    item: str  # the table or figure of the paper
-    experiment: str  # the row that reproduces it; empty: no row does
+    item: str  # the table or figure, as the paper calls it
+    experiment: str  # the row in conf/table that reproduces it; empty: no row does
     task: str
     world_size: int
     local_size: int
-    name: str
+    name: str  # of the method, as the paper calls it
     topology: str
     metric: str
     value: float | None
@@ -23,31 +25,38 @@ class Published:
     note: str
 
 
+COLUMNS = [field.name for field in fields(Published)]
+
+
 def read_published(path: Path) -> list[Published]:
-    """The published values of a CSV file; further columns are for its readers."""
+    """The lines of a CSV file of published numbers; ValueError that names file, line and column of what is wrong.
 
-    def number(text: str) -> float | None:
-        return float(text) if text else None
-
-    with open(path, newline="") as stream:
-        return [
-            Published(
-                item=line["item"],
-                experiment=line["experiment"],
-                task=line["task"],
-                world_size=int(line["world_size"]),
-                local_size=int(line["local_size"]),
-                name=line["name"],
-                topology=line["topology"],
-                metric=line["metric"],
-                value=number(line["value"]),
-                plus_minus=number(line["plus_minus"]),
-                note=line["note"],
-            )
-            for line in csv.DictReader(stream)
-        ]
+    Further columns are for the file's readers.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+    return [_published(cells, f"{path}, line {line}") for line, cells in read_csv(content, str(path), COLUMNS)]
 
 
 def published_value(published: Iterable[Published], experiment: str | None, metric: str) -> Published | None:
     """What was published for an experiment in a metric."""
     return next((p for p in published if p.experiment == experiment and p.metric == metric), None)
+
+
+def _published(cells: dict[str, str], where: str) -> Published:
+    values: dict[str, Any] = {name: cells[name] for name in COLUMNS}
+    for name, kind, expected in (
+        ("world_size", int, "a whole number"), ("local_size", int, "a whole number"),
+        ("value", _number, "a number or nothing"), ("plus_minus", _number, "a number or nothing"),
+    ):  # fmt: skip
+        try:
+            values[name] = kind(cells[name])
+        except ValueError:
+            raise ValueError(f"{where}: column {name!r} is {cells[name]!r}, expected {expected}") from None
+    return Published(**values)
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None

@@ -1,3 +1,5 @@
+import pytest
+
 from decent_core.records.published import published_value, read_published
 from tests.support import ROOT
 from tests.support.records import make_record
@@ -31,3 +33,20 @@ def test_published_gpt2_losses_are_not_invented():
     assert published_value(published, make_record("dadam_aer").experiment, "val_loss") is None
     references = {entry.metric: entry.value for entry in published if entry.task == "gpt2" and not entry.experiment}
     assert references == {"val_loss": 2.9689, "train_loss": 2.957, "iteration_ms": 178}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("plus_minus,", "", "line 1: there is no column 'plus_minus'"),
+        (",27.79,", ",about 28,", "line 2: column 'value' is 'about 28', expected a number or nothing"),
+        (",16,4,", ",16.5,4,", "line 2: column 'world_size' is '16.5', expected a whole number"),
+        (",27.79,", ",", "line 2: 12 cells, the header has 13"),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path, old, new, problem):
+    (tmp_path / "published.csv").write_text(PUBLISHED.read_text().replace(old, new, 1))
+    with pytest.raises(ValueError, match=f"^{tmp_path}/published.csv, {problem}"):
+        read_published(tmp_path / "published.csv")
+    with pytest.raises(ValueError, match=r"missing\.csv: cannot be read"):
+        read_published(tmp_path / "missing.csv")
