@@ -21,8 +21,8 @@ def averaged(
     Buffers by `batch_norm`: `average`: their mean over workers; `recompute`: BN statistics made anew by calling
     `recompute(model)`, which runs training batches forward; `local`: those of local worker `index`.
     """
-    replicas, world = engine.replicas, engine.world
-    mean = world.mean(replicas.rows, "averaged model")
+    replicas, communicator = engine.replicas, engine.communicator
+    mean = communicator.mean(replicas.rows, "averaged model")
     own = replicas.buffers[index]
     buffers = [b.clone() for b in own] if batch_norm == "local" else _mean_buffers(engine)
     with replicas.replaced(mean, buffers) as model:
@@ -39,7 +39,7 @@ def _mean_buffers(engine: Engine) -> list[Tensor]:
     result = [b.clone() for b in local[0]]
     if floating:
         rows = torch.stack([torch.cat([own[i].flatten().double() for i in floating]) for own in local])
-        mean = engine.world.mean(rows, "averaged buffers")
+        mean = engine.communicator.mean(rows, "averaged buffers")
         for i, part in zip(floating, mean.split([local[0][i].numel() for i in floating]), strict=True):
             result[i].copy_(part.view(result[i].shape))
     return result
@@ -67,6 +67,6 @@ def consensus_distance(engine: Engine) -> float:
     squares = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
     for columns in rows.split(COLUMNS, dim=1):  # float64 without a second copy of all parameters
         exact = columns.double()
-        squares += (exact - engine.world.mean(exact, "consensus distance")).square_().sum(1)
-    everyone = engine.world.gather(squares.tolist(), "consensus distance")
+        squares += (exact - engine.communicator.mean(exact, "consensus distance")).square_().sum(1)
+    everyone = engine.communicator.gather(squares.tolist(), "consensus distance")
     return (sum(everyone) / len(everyone)) ** 0.5

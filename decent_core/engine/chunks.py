@@ -1,4 +1,7 @@
-"""One row on its way through a round, from its end to its start, as a backward pass comes by the parameters."""
+"""One flat row of parameters on its way through a round, cut into pieces.
+
+A row travels from its end to its start, the order in which a backward pass completes the gradients.
+"""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -11,28 +14,30 @@ FAILED = -1
 NOT_THERE = "the step before, whose result was to be exchanged, has failed"
 
 
-class Supply:
-    """How much of a row may be sent by now: for an exchange that starts while the rest is still being made."""
+class ReadyPrefix:
+    """How many elements of a row, from its end, are final: an exchange may send them while the rest is computed."""
 
     def __init__(self) -> None:
-        self._queue, self._allowed = SimpleQueue[int](), 0
-        self.listener: Callable[[int], None] = self._queue.put  # told how many are there, in the thread that makes them
+        self._queue, self._ready = SimpleQueue[int](), 0
+        self.listener: Callable[[int], None] = (
+            self._queue.put
+        )  # called with the number of final elements, in the thread that computes
 
-    def allow(self, elements: int) -> None:
-        """The last `elements` are there, and stay as they are until the exchange has been waited for."""
+    def mark_ready(self, elements: int) -> None:
+        """The last `elements` are final: they do not change until the exchange has been waited for."""
         self.listener(elements)
 
     def fail(self) -> None:
-        """No more will come: the exchange ends with an error."""
+        """The step that computes the row has failed: the exchange ends with an error."""
         self._queue.put(FAILED)
 
     def wait_for(self, elements: int) -> None:
-        """Return when that many are there, however long this process computes; raises RuntimeError after `fail`."""
-        while self._allowed < elements:
+        """Return when that many are final, however long this process computes; raises RuntimeError after `fail`."""
+        while self._ready < elements:
             allowed = self._queue.get()
             if allowed == FAILED:
                 raise RuntimeError(NOT_THERE)
-            self._allowed = allowed
+            self._ready = allowed
 
 
 @dataclass
@@ -42,7 +47,7 @@ class Transfer:
     row: Tensor
     result: Tensor
     what: str  # for messages
-    supply: Supply | None = None  # None: the whole row is there
+    prefix: ReadyPrefix | None = None  # None: the whole row is final
     #: how many elements are mixed, time after time, or `FAILED`
     progress: "SimpleQueue[int]" = field(default_factory=SimpleQueue)
 
@@ -56,8 +61,8 @@ class Transfer:
     def pieces(self, elements: int) -> Iterator[tuple[Tensor, Tensor]]:
         """The same, each piece when it may be sent."""
         for end, own, mixed in self.cut(elements):
-            if self.supply is not None:
-                self.supply.wait_for(end)
+            if self.prefix is not None:
+                self.prefix.wait_for(end)
             yield own, mixed
 
     def carry_out(self, mixing: Iterator[int]) -> None:
@@ -76,7 +81,7 @@ class InFlight:
     def __init__(self, transfer: Transfer, future: Future | None, finish: Callable[[], None]):
         self.transfer, self.future, self.finish = transfer, future, finish
         self.mixed = transfer.result[None]
-        self.known = 0  # elements that have arrived, as far as somebody has asked
+        self.known = 0  # elements that are mixed, as of the last call of `completed`
 
     def wait(self) -> Tensor:
         if self.future is not None:
@@ -85,7 +90,7 @@ class InFlight:
         self.known = self.mixed.shape[1]
         return self.mixed
 
-    def arrived(self, least: int) -> int:
+    def completed(self, least: int) -> int:
         while self.known < self.mixed.shape[1]:
             if self.future is None:
                 return len(self.wait()[0]) if least > 0 else 0

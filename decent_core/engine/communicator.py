@@ -1,4 +1,4 @@
-"""What the engine asks of those who carry an exchange out."""
+"""What the engine needs of a communicator: virtual workers in this process, or ranks of torch.distributed."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -6,13 +6,13 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from decent_core.engine.chunks import Supply
+from decent_core.engine.chunks import ReadyPrefix
 from decent_core.methods import Pending
 from decent_core.topology import Round
 
 
-class World(Protocol):
-    """`VirtualWorld` documents each operation."""
+class Communicator(Protocol):
+    """`VirtualCommunicator` documents each operation."""
 
     size: int
     rank: int
@@ -20,9 +20,9 @@ class World(Protocol):
     local_workers: Sequence[int]
 
     @property
-    def takes_supply(self) -> bool: ...
+    def takes_ready_prefix(self) -> bool: ...
     def named(self, operation: str, ranks: Sequence[int]) -> AbstractContextManager[None]: ...
-    def start_mix(self, rows: Tensor, round_: Round, what: str, supply: Supply | None = None) -> Pending: ...
+    def start_mix(self, rows: Tensor, round_: Round, what: str, prefix: ReadyPrefix | None = None) -> Pending: ...
     def mean(self, rows: Tensor, what: str) -> Tensor: ...
     def gather(self, values: Sequence, what: str) -> list: ...
     def each_process(self, value: Any, what: str) -> list: ...

@@ -8,15 +8,15 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from decent_core.engine.chunks import Supply
+from decent_core.engine.chunks import ReadyPrefix
 from decent_core.engine.exchange import Exchange
-from decent_core.engine.rank_context import Place
+from decent_core.engine.rank_context import RankContext
 from decent_core.engine.settings import DistributedSettings
 from decent_core.methods import Pending
 from decent_core.topology import Round, Topology
 
 
-class DistributedWorld(Place):
+class DistributedCommunicator(RankContext):
     """This process's place among `size` workers.
 
     Weighted peers, and pairs of many partners, use point-to-point messages on the default group; other groups use one
@@ -35,13 +35,13 @@ class DistributedWorld(Place):
         return range(self.size)
 
     @property
-    def takes_supply(self) -> bool:
+    def takes_ready_prefix(self) -> bool:
         """Not on an accelerator: there an update is queued in less time than its first piece would gain."""
         return self.exchange.on_cpu
 
-    def start_mix(self, rows: Tensor, round_: Round, what: str, supply: Supply | None = None) -> Pending:
+    def start_mix(self, rows: Tensor, round_: Round, what: str, prefix: ReadyPrefix | None = None) -> Pending:
         """Start this rank's part of the round for rows [1, D]."""
-        return self.exchange.start(rows, round_, what, supply)
+        return self.exchange.start(rows, round_, what, prefix)
 
     def mean(self, rows: Tensor, what: str) -> Tensor:
         """The mean over all workers [D] of rows [1, D]."""

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from decent_core.engine.communicator import World
+from decent_core.engine.communicator import Communicator
 from decent_core.engine.equality import check_equal_structure, derived_seed, hash_of
-from decent_core.engine.exchanges import Rounds
-from decent_core.engine.pipelined_update import Combination
+from decent_core.engine.exchanges import Exchanges
+from decent_core.engine.pipelined_update import PipelinedUpdate
 from decent_core.engine.replicas import Replicas
 from decent_core.engine.settings import TrainerSettings
 from decent_core.engine.timing import DeviceClock, Mark
@@ -35,7 +35,7 @@ class Engine:
     def __init__(
         self,
         model: nn.Module,
-        world: World,
+        communicator: Communicator,
         method: Method,
         topology: Topology,
         build_optimizer: Callable[[nn.Module], Optimizer],
@@ -43,26 +43,26 @@ class Engine:
         settings: TrainerSettings,
         seed: int,
     ):
-        self.world, self.method, self.settings, self.seed = world, method, settings, seed
+        self.communicator, self.method, self.settings, self.seed = communicator, method, settings, seed
         self.learning_rate = learning_rate
         if settings.channels_last:
             model.to(memory_format=torch.channels_last)
-        check_equal_structure(model, world)
-        world.share_first([*model.parameters(), *model.buffers()], "initial weights")
-        self.replicas = Replicas(model, len(world.local_workers), build_optimizer, settings.precision == "fp16")
+        check_equal_structure(model, communicator)
+        communicator.share_first([*model.parameters(), *model.buffers()], "initial weights")
+        self.replicas = Replicas(model, len(communicator.local_workers), build_optimizer, settings.precision == "fp16")
         method.check_topology(topology, self.beta)
         self.model = model
-        self.module: nn.Module = world.wrap(model) if method.averages_gradients else model
+        self.module: nn.Module = communicator.wrap(model) if method.averages_gradients else model
         if settings.compile:
             self.module.compile()
         self.step = 0
         self.lr = 0.0
         self.clock = DeviceClock(self.x.device)
-        self.rounds = Rounds(world, topology, self.clock)
-        self.streams = method.mixes_model_first and world.takes_supply  # x is sent as it is made
+        self.exchanges = Exchanges(communicator, topology, self.clock)
+        self.streams = method.mixes_model_first and communicator.takes_ready_prefix  # x is sent as it is made
         self.sent_ahead = False  # the exchange of the next step starts in this one
         self.mixing: Pending | None = None  # of x, since begin_step
-        self.combination: Combination | None = None
+        self.pipelined: PipelinedUpdate | None = None
         self._update_in_backward()
 
     # What a method sees
@@ -84,7 +84,7 @@ class Engine:
         return self.replicas.momentum
 
     def start_mix(self, rows: Tensor, number: int | None = None) -> Pending:
-        pending = self.rounds.start(rows, self.step if number is None else number, self._now)
+        pending = self.exchanges.start(rows, self.step if number is None else number, self._now)
         if rows is self.x:
             self.mixing = pending
         return pending
@@ -93,12 +93,12 @@ class Engine:
         return self.start_mix(rows, number).wait()
 
     def mean(self, rows: Tensor) -> Tensor:
-        return self.rounds.mean(rows, self._now)
+        return self.exchanges.mean(rows, self._now)
 
     def average_gradients(self) -> None:
-        self.rounds.count_mean(self.x)
+        self.exchanges.count_mean(self.x)
         self.replicas.stash_gradients()
-        self.world.average_gradients(self.replicas.gradients)
+        self.communicator.average_gradients(self.replicas.gradients)
         self.replicas.replace_gradients(self.replicas.gradients)
 
     def gradients(self) -> Tensor:
@@ -112,19 +112,19 @@ class Engine:
             self.replicas.update(index, self.settings.clip_norm)
 
     def combine_and_adapt(self, mixing: Pending) -> None:
-        combination = self.combination or self._combination(mixing)
+        pipelined = self.pipelined or self._pipelined_update(mixing)
         try:
-            combination.finish()
+            pipelined.finish()
         except BaseException:
-            combination.abandon()
+            pipelined.abandon()
             raise
-        self.combination = None
+        self.pipelined = None
 
-    def _combination(self, mixing: Pending) -> Combination:
-        supply = None
+    def _pipelined_update(self, mixing: Pending) -> PipelinedUpdate:
+        prefix = None
         if self.sent_ahead:
-            supply = self.rounds.start_ahead(self.x, self.step + 1, f"step {self.step + 1}")
-        return Combination(self.replicas, mixing, self.settings.clip_norm, supply)
+            prefix = self.exchanges.start_ahead(self.x, self.step + 1, f"step {self.step + 1}")
+        return PipelinedUpdate(self.replicas, mixing, self.settings.clip_norm, prefix)
 
     def _update_in_backward(self) -> None:
         """Where nothing has to be decided for the whole step, update parameters as their gradients come."""
@@ -148,7 +148,7 @@ class Engine:
         """
         self.sent_ahead = ahead and self.streams
         self.lr = self.learning_rate(self.step)
-        self.rounds.begin_step()
+        self.exchanges.begin_step()
         for optimizer in self.replicas.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = self.lr
@@ -165,15 +165,17 @@ class Engine:
         Random numbers inside are a function of (seed, worker, step, part): workers differ, and a resumed run repeats.
         """
         self.replicas.bind(index)
-        worker = self.world.local_workers[index]
+        worker = self.communicator.local_workers[index]
         self._seed(derived_seed(self.seed, worker, self.step, part))
         with ExitStack() as stack:
             if self.method.averages_gradients:
-                stack.enter_context(self.world.named(f"{self._now}: gradient all-reduce", range(self.world.size)))
+                stack.enter_context(
+                    self.communicator.named(f"{self._now}: gradient all-reduce", range(self.communicator.size))
+                )
                 if not last and isinstance(self.module, DistributedDataParallel):
                     stack.enter_context(self.module.no_sync())
             if last and self.updates_in_backward and self.mixing is not None:
-                self.combination = self._combination(self.mixing)
+                self.pipelined = self._pipelined_update(self.mixing)
                 stack.push(self._abandon)
             yield self.module
 
@@ -188,8 +190,8 @@ class Engine:
             torch.manual_seed(seed)
 
     def _abandon(self, error: type[BaseException] | None, *_: object) -> None:
-        if error is not None and self.combination is not None:
-            self.combination.abandon()
+        if error is not None and self.pipelined is not None:
+            self.pipelined.abandon()
 
     def backward(self, index: int, loss: Tensor) -> None:
         """Accumulate the gradients of `loss` under the worker's loss scale."""
@@ -205,12 +207,12 @@ class Engine:
     @property
     def waits(self) -> list[tuple[Mark, Mark]]:
         """When the computation stood still for an exchange, since begin_step."""
-        return self.rounds.waits
+        return self.exchanges.waits
 
     @property
     def bytes_sent(self) -> float:
         """Mean over the workers of what each has sent since begin_step."""
-        return self.rounds.bytes_sent
+        return self.exchanges.bytes_sent
 
     def autocast(self) -> Any:
         """Mixed precision as configured."""
@@ -233,10 +235,10 @@ class Engine:
 
     def parameter_hashes(self) -> list[str]:
         """sha256 of every worker's parameters, all workers in order: equal hashes are equal bits."""
-        return self.world.gather([hash_of(row) for row in self.x], "parameter hashes")
+        return self.communicator.gather([hash_of(row) for row in self.x], "parameter hashes")
 
 
 def _gradient_ready(engine: Engine | None, number: int) -> None:
-    if engine is not None and engine.combination is not None:
+    if engine is not None and engine.pipelined is not None:
         with torch.no_grad():
-            engine.combination.gradient_ready(number)
+            engine.pipelined.gradient_ready(number)

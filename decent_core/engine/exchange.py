@@ -8,9 +8,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from decent_core.engine.chunks import InFlight, Supply, Transfer
+from decent_core.engine.chunks import InFlight, ReadyPrefix, Transfer
 from decent_core.engine.group_average import GroupAverage
-from decent_core.engine.rank_context import Place
+from decent_core.engine.rank_context import RankContext
 from decent_core.methods import Done, Pending
 from decent_core.topology import GroupPlan, GroupRound, PeerPlan, PeerRound, Round, Topology
 
@@ -31,33 +31,33 @@ class Exchange:
     row only as far as its own row is there.
     """
 
-    def __init__(self, place: Place, topology: Topology | None):
-        self.place = place
-        self.groups = _create_groups(topology, place) if topology is not None else {}
-        self.on_cpu = place.device.type == "cpu"
+    def __init__(self, context: RankContext, topology: Topology | None):
+        self.context = context
+        self.groups = _create_groups(topology, context) if topology is not None else {}
+        self.on_cpu = context.device.type == "cpu"
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="exchange") if self.on_cpu else None
-        self.stream = None if self.on_cpu else torch.Stream(device=place.device)
+        self.stream = None if self.on_cpu else torch.Stream(device=context.device)
         self.results: dict[int, Tensor] = {}  # by the length of the row
         self.received: Tensor | None = None
 
-    def start(self, rows: Tensor, round_: Round, what: str, supply: Supply | None = None) -> Pending:
+    def start(self, rows: Tensor, round_: Round, what: str, prefix: ReadyPrefix | None = None) -> Pending:
         """Start this rank's part of the round for rows [1, D]; with a `supply` (only on the CPU) as they are made."""
-        plan = round_.plan(self.place.rank)
+        plan = round_.plan(self.context.rank)
         if isinstance(plan, GroupPlan) and len(plan.members) == 1:
             return Done(rows)
         row = rows[0]
         if row.numel() not in self.results:
             self.results[row.numel()] = torch.empty_like(row)
-        transfer = Transfer(row, self.results[row.numel()], what, supply)
+        transfer = Transfer(row, self.results[row.numel()], what, prefix)
         if self.on_cpu and isinstance(plan, GroupPlan) and plan.members in self.groups:
             group, elements = self.groups[plan.members], self._bucket_elements(row)
-            return GroupAverage(transfer, group, plan.members, elements, self.place)
+            return GroupAverage(transfer, group, plan.members, elements, self.context)
         # The most neighbours that any worker has: both ends of a message must cut the row into the same pieces.
         degree = round_.sources.shape[1] - 1 if isinstance(round_, PeerRound) else 1
         mixing = self._mix(transfer, plan, degree)
         if self.thread is not None:
             return InFlight(transfer, self.thread.submit(transfer.carry_out, mixing), lambda: None)
-        assert supply is None, "over an accelerator rows are exchanged whole"
+        assert prefix is None, "over an accelerator rows are exchanged whole"
         current, stream = torch.accelerator.current_stream(), self.stream
         assert stream is not None
         stream.wait_stream(current)
@@ -70,13 +70,13 @@ class Exchange:
         if isinstance(plan, PeerPlan):
             return self._combine_peers(transfer, plan, degree)
         if plan.members not in self.groups:
-            peer = plan.members[plan.members[0] == self.place.rank]
+            peer = plan.members[plan.members[0] == self.context.rank]
             return self._combine_peers(transfer, PeerPlan(0.5, ((peer, 0.5),), (peer,)), degree)
         return self._average_group(transfer, plan)
 
     def _average_group(self, transfer: Transfer, plan: GroupPlan) -> Iterator[int]:
         elements, group, done = self._bucket_elements(transfer.row), self.groups[plan.members], 0
-        with self.place.named(f"{transfer.what}: group average", plan.members):
+        with self.context.named(f"{transfer.what}: group average", plan.members):
             works = []
             for own, mixed in transfer.pieces(elements):
                 mixed.copy_(own)
@@ -100,9 +100,9 @@ class Exchange:
             elements = min(elements, -(-row.numel() // (AHEAD * others)))
         if self.received is None or self.received.numel() < AHEAD * others * elements:
             self.received = torch.empty(AHEAD * others * elements, dtype=row.dtype, device=row.device)
-        ranks = sorted({self.place.rank, *plan.sends, *(peer for peer, _ in plan.receives)})
+        ranks = sorted({self.context.rank, *plan.sends, *(peer for peer, _ in plan.receives)})
         under_way: deque[tuple[list[dist.Work], list[Tensor], Tensor]] = deque()
-        with self.place.named(f"{transfer.what}: exchange with peers", ranks):
+        with self.context.named(f"{transfer.what}: exchange with peers", ranks):
             for number, (own, mixed) in enumerate(transfer.pieces(elements)):
                 if len(under_way) == AHEAD:
                     done += self._finish_piece(*under_way.popleft(), plan)
@@ -120,11 +120,11 @@ class Exchange:
         operations += [dist.P2POp(dist.irecv, tensor, peer, tag=number) for tensor, (peer, _) in receives]
         return dist.batch_isend_irecv(operations) if operations else []
 
-    def _finish_piece(self, works: list[dist.Work], arrived: list[Tensor], own: Tensor, plan: PeerPlan) -> int:
+    def _finish_piece(self, works: list[dist.Work], completed: list[Tensor], own: Tensor, plan: PeerPlan) -> int:
         """Wait for a piece and combine it into the first of `arrived`; returns its length."""
         for work in works:
-            work.wait(self.place.timeout) if self.on_cpu else work.wait()
-        mixed, *others = arrived
+            work.wait(self.context.timeout) if self.on_cpu else work.wait()
+        mixed, *others = completed
         if not plan.receives:
             torch.mul(own, plan.self_weight, out=mixed)
             return mixed.numel()
@@ -135,10 +135,10 @@ class Exchange:
         return mixed.numel()
 
     def _bucket_elements(self, row: Tensor) -> int:
-        return max(1, int(self.place.settings.bucket_mib * 2**20) // row.element_size())
+        return max(1, int(self.context.settings.bucket_mib * 2**20) // row.element_size())
 
 
-def _create_groups(topology: Topology, place: Place) -> dict[tuple[int, ...], dist.ProcessGroup | None]:
+def _create_groups(topology: Topology, context: RankContext) -> dict[tuple[int, ...], dist.ProcessGroup | None]:
     """A process group for each set of workers that the topology averages; the default one for all.
 
     Pairs may have none, and then exchange messages.
@@ -149,14 +149,14 @@ def _create_groups(topology: Topology, place: Place) -> dict[tuple[int, ...], di
         for array in round_.groups if isinstance(round_, GroupRound) else ():
             members |= dict.fromkeys(map(tuple, array.tolist() if array.shape[1] > 1 else ()))
     partners = Counter(rank for group in members if len(group) == 2 for rank in group)
-    pairs = place.device.type == "cpu" and max(partners.values(), default=0) <= MOST_PARTNERS
+    pairs = context.device.type == "cpu" and max(partners.values(), default=0) <= MOST_PARTNERS
     return {
-        group: None if len(group) == place.size else _new_group(group, place)
+        group: None if len(group) == context.size else _new_group(group, context)
         for group in members
         if pairs or len(group) > 2
     }
 
 
-def _new_group(members: tuple[int, ...], place: Place) -> dist.ProcessGroup | None:
-    group = dist.new_group(list(members), timeout=place.timeout)
+def _new_group(members: tuple[int, ...], context: RankContext) -> dist.ProcessGroup | None:
+    group = dist.new_group(list(members), timeout=context.timeout)
     return group if isinstance(group, dist.ProcessGroup) else None  # ranks outside get a placeholder

@@ -3,18 +3,18 @@
 import numpy as np
 from torch import Tensor
 
-from decent_core.engine.chunks import Supply
-from decent_core.engine.communicator import World
+from decent_core.engine.chunks import ReadyPrefix
+from decent_core.engine.communicator import Communicator
 from decent_core.engine.timing import DeviceClock, Mark
 from decent_core.methods import Pending
 from decent_core.topology import Topology
 
 
-class Rounds:
+class Exchanges:
     """Sends rows through the rounds of `topology`, and notes what that costs a step."""
 
-    def __init__(self, world: World, topology: Topology, clock: DeviceClock):
-        self.world, self.topology, self.clock = world, topology, clock
+    def __init__(self, communicator: Communicator, topology: Topology, clock: DeviceClock):
+        self.communicator, self.topology, self.clock = communicator, topology, clock
         self.ahead: tuple[int, Tensor, Pending] | None = None  # round, rows and exchange of the step to come
         self.waits: list[tuple[Mark, Mark]] = []  # since begin_step: when the computation stood still for an exchange
         self.bytes_sent = 0.0  # since begin_step: mean over the workers of what each sends
@@ -32,46 +32,46 @@ class Rounds:
             assert ahead_number == number, "another round comes first than the one that runs ahead"
             assert ahead_rows is rows, "other rows come first than those that run ahead"
         else:
-            pending = self.world.start_mix(rows, round_, what)
+            pending = self.communicator.start_mix(rows, round_, what)
         return _Timed(self, pending)
 
-    def start_ahead(self, rows: Tensor, number: int, what: str) -> Supply:
+    def start_ahead(self, rows: Tensor, number: int, what: str) -> ReadyPrefix:
         """Start to send rows [L, D] through round `number` while they are made; nothing may come before `start`."""
-        supply = Supply()
-        self.ahead = number, rows, self.world.start_mix(rows, self.topology.round(number), what, supply)
-        return supply
+        prefix = ReadyPrefix()
+        self.ahead = number, rows, self.communicator.start_mix(rows, self.topology.round(number), what, prefix)
+        return prefix
 
     def mean(self, rows: Tensor, what: str) -> Tensor:
         """The mean over all workers [D] of rows [L, D]."""
         self.count_mean(rows)
         start = self.clock.mark()
-        mean = self.world.mean(rows, what)
+        mean = self.communicator.mean(rows, what)
         self.waits.append((start, self.clock.mark()))
         return mean
 
     def count_mean(self, rows: Tensor) -> None:
         """Count a mean of rows [L, D], as a ring all-reduce."""
-        self.bytes_sent += 2 * (self.world.size - 1) / self.world.size * _row_bytes(rows)
+        self.bytes_sent += 2 * (self.communicator.size - 1) / self.communicator.size * _row_bytes(rows)
 
 
 class _Timed:
     """Notes for how long the caller waits."""
 
-    def __init__(self, rounds: Rounds, pending: Pending):
-        self.rounds, self.pending = rounds, pending
+    def __init__(self, exchanges: Exchanges, pending: Pending):
+        self.exchanges, self.pending = exchanges, pending
 
     def wait(self) -> Tensor:
-        start = self.rounds.clock.mark()
+        start = self.exchanges.clock.mark()
         rows = self.pending.wait()
-        self.rounds.waits.append((start, self.rounds.clock.mark()))
+        self.exchanges.waits.append((start, self.exchanges.clock.mark()))
         return rows
 
-    def arrived(self, least: int) -> int:
-        if (found := self.pending.arrived(0)) >= least:
+    def completed(self, least: int) -> int:
+        if (found := self.pending.completed(0)) >= least:
             return found
-        start = self.rounds.clock.mark()
-        found = self.pending.arrived(least)
-        self.rounds.waits.append((start, self.rounds.clock.mark()))
+        start = self.exchanges.clock.mark()
+        found = self.pending.completed(least)
+        self.exchanges.waits.append((start, self.exchanges.clock.mark()))
         return found
 
     @property

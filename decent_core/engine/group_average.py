@@ -7,35 +7,40 @@ import torch.distributed as dist
 from torch import Tensor
 
 from decent_core.engine.chunks import NOT_THERE, Transfer
-from decent_core.engine.rank_context import Place
+from decent_core.engine.rank_context import RankContext
 
 
 class GroupAverage:
     """A `Pending` whose pieces are queued as soon as they are there, and divided when somebody asks for them."""
 
     def __init__(
-        self, transfer: Transfer, group: dist.ProcessGroup | None, members: Sequence[int], elements: int, place: Place
+        self,
+        transfer: Transfer,
+        group: dist.ProcessGroup | None,
+        members: Sequence[int],
+        elements: int,
+        context: RankContext,
     ):
-        self.transfer, self.group, self.members, self.place = transfer, group, members, place
+        self.transfer, self.group, self.members, self.context = transfer, group, members, context
         self.mixed = transfer.result[None]
         self.to_do = deque(transfer.cut(elements))
         self.under_way: deque[tuple[int, Tensor, dist.Work]] = deque()
         self.known = 0  # elements that are mixed
-        if transfer.supply is None:
+        if transfer.prefix is None:
             self._queue(transfer.row.numel())
         else:
-            transfer.supply.listener = self._queue
+            transfer.prefix.listener = self._queue
 
     def wait(self) -> Tensor:
-        self.arrived(self.mixed.shape[1])
+        self.completed(self.mixed.shape[1])
         return self.mixed
 
-    def arrived(self, least: int) -> int:
+    def completed(self, least: int) -> int:
         while self.under_way:
             end, mixed, work = self.under_way[0]
             if self.known >= least and not work.is_completed():
                 break
-            with self.place.named(self._operation, self.members):
+            with self.context.named(self._operation, self.members):
                 work.wait()
             mixed.div_(len(self.members))
             self.under_way.popleft()
@@ -45,7 +50,7 @@ class GroupAverage:
         return self.known
 
     def _queue(self, elements: int) -> None:
-        with self.place.named(self._operation, self.members):
+        with self.context.named(self._operation, self.members):
             while self.to_do and self.to_do[0][0] <= elements:
                 end, own, mixed = self.to_do.popleft()
                 mixed.copy_(own)

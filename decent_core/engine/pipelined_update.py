@@ -1,6 +1,6 @@
-"""x <- the mixed rows, and one optimizer step: parameter after parameter, as gradients and mixed rows are there."""
+"""Updates parameters inside the backward pass: each as soon as its gradient and its mixed value are there."""
 
-from decent_core.engine.chunks import Supply
+from decent_core.engine.chunks import ReadyPrefix
 from decent_core.engine.replicas import Replicas
 from decent_core.methods import Pending
 from decent_core.optim import only
@@ -8,15 +8,17 @@ from decent_core.optim import only
 PIECES = 16  # of a row: fewer parameters than such a piece are not worth an update of their own in the backward pass
 
 
-class Combination:
-    """One step's combination, from the last column to the first. `supply` is told what has got its final value.
+class PipelinedUpdate:
+    """x <- the mixed rows, then one optimizer step, from the last column to the first.
+
+    `prefix` is told which columns are final, for the exchange of the next step.
 
     A single worker's parameters are updated as soon as that is possible, the others when all are: workers take turns in
     the module, and a loss scaler or a clipping norm decides for the whole step.
     """
 
-    def __init__(self, replicas: Replicas, mixing: Pending, clip_norm: float | None, supply: Supply | None):
-        self.replicas, self.mixing, self.clip_norm, self.supply = replicas, mixing, clip_norm, supply
+    def __init__(self, replicas: Replicas, mixing: Pending, clip_norm: float | None, prefix: ReadyPrefix | None):
+        self.replicas, self.mixing, self.clip_norm, self.prefix = replicas, mixing, clip_norm, prefix
         self.layout = replicas.layout
         self.updated = len(self.layout.parameters)  # all parameters from this number on are
         self.with_gradient = self.updated  # all parameters from this number on have theirs
@@ -30,7 +32,7 @@ class Combination:
         size = self.layout.size
         done, ready = (size - self.layout.starts(first) for first in (self.updated, self.with_gradient))
         if ready - done >= size / PIECES:
-            self._update_from(max(self.with_gradient, self.layout.first_within(self.mixing.arrived(0))))
+            self._update_from(max(self.with_gradient, self.layout.first_within(self.mixing.completed(0))))
 
     def finish(self) -> None:
         """All gradients are there: update the rest as it arrives."""
@@ -41,19 +43,19 @@ class Combination:
             self.replicas.unscale_and_clip(0, self.clip_norm)
         while self.updated:
             least = self.layout.size - self.layout.starts(self.updated - 1)
-            self._update_from(self.layout.first_within(self.mixing.arrived(least)))
+            self._update_from(self.layout.first_within(self.mixing.completed(least)))
 
     def abandon(self) -> None:
-        """The step has failed; whoever waits for its result is to know."""
-        if self.supply is not None:
-            self.supply.fail()
+        """The step has failed: the exchange that waits for its result ends with an error."""
+        if self.prefix is not None:
+            self.prefix.fail()
 
     def _finish_together(self) -> None:
         self.replicas.rows.copy_(self.mixing.wait())
         for index in range(self.replicas.count):
             self.replicas.update(index, self.clip_norm)
-        if self.supply is not None:
-            self.supply.allow(self.layout.size)
+        if self.prefix is not None:
+            self.prefix.mark_ready(self.layout.size)
 
     def _update_from(self, first: int) -> None:
         if first >= self.updated:
@@ -64,5 +66,5 @@ class Combination:
         with only(optimizer, self.layout.parameters[first : self.updated]):
             optimizer.step()
         self.updated = first
-        if self.supply is not None:
-            self.supply.allow(self.layout.size - columns.start)
+        if self.prefix is not None:
+            self.prefix.mark_ready(self.layout.size - columns.start)

@@ -1,4 +1,4 @@
-"""One rank's place among the processes of a job, and what it says when they do not answer."""
+"""The rank, device and settings of this process, and errors that name the operation and ranks of a failed exchange."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ class ExchangeError(RuntimeError):
     """A peer did not answer in time, or a connection broke; the message names the operation and the ranks."""
 
 
-class Place:
+class RankContext:
     """This process's rank, device and settings in the default process group."""
 
     def __init__(self, settings: DistributedSettings, device: torch.device):
@@ -24,7 +24,7 @@ class Place:
 
     @contextmanager
     def named(self, operation: str, ranks: Sequence[int]) -> Iterator[None]:
-        """Turn a communication failure inside into an `ExchangeError` that says what it was and who took part."""
+        """Turn a communication failure inside the block into an `ExchangeError` that names `operation` and `ranks`."""
         try:
             yield
         except RuntimeError as error:

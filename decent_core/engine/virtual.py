@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from decent_core.engine.chunks import Supply
+from decent_core.engine.chunks import ReadyPrefix
 from decent_core.methods import Done
 from decent_core.topology import GroupRound, Round
 
@@ -43,7 +43,7 @@ def mix_rows(rows: Tensor, round_: Round) -> Tensor:
     return rows
 
 
-class VirtualWorld:
+class VirtualCommunicator:
     """N workers in one process; memory N x (parameters + gradients + optimizer state)."""
 
     processes = 1
@@ -54,7 +54,7 @@ class VirtualWorld:
         self.local_workers: Sequence[int] = range(size)
 
     @property
-    def takes_supply(self) -> bool:
+    def takes_ready_prefix(self) -> bool:
         """Whether `start_mix` can start with rows that are still being made."""
         return False
 
@@ -62,9 +62,9 @@ class VirtualWorld:
         """Names a communication failure inside; here nothing is sent, so nothing can fail."""
         return nullcontext()
 
-    def start_mix(self, rows: Tensor, round_: Round, what: str, supply: Supply | None = None) -> Done:
+    def start_mix(self, rows: Tensor, round_: Round, what: str, prefix: ReadyPrefix | None = None) -> Done:
         """Mix `rows` [N, D] through the round; the work is done when the result is asked for."""
-        assert supply is None, "all rows must be there"
+        assert prefix is None, "all rows must be there"
         return _Deferred(rows, round_)
 
     def mean(self, rows: Tensor, what: str) -> Tensor:

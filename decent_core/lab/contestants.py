@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import nn
 
 from decent_core import topology as topologies
-from decent_core.engine.distributed import DistributedWorld
+from decent_core.engine.distributed import DistributedCommunicator
 from decent_core.engine.engine import Engine
 from decent_core.engine.settings import DistributedSettings, TrainerSettings
 from decent_core.lab.loads import Load
@@ -56,10 +56,12 @@ class EngineSteps:
         settings = DistributedSettings("distributed", TIMEOUT_SECONDS, bucket_bytes / 2**20, False)
         built = topologies.build(topology, dist.get_world_size(), local_size)
         chosen = METHODS[method]()
-        self.world = DistributedWorld(settings, built if chosen.uses_topology else None, torch.device("cpu"))
+        self.communicator = DistributedCommunicator(
+            settings, built if chosen.uses_topology else None, torch.device("cpu")
+        )
         self.load = load
         self.engine = Engine(
-            load.build_model(), self.world, chosen, built, lambda m: optimizer(m.parameters()), lambda step: LR,
+            load.build_model(), self.communicator, chosen, built, lambda m: optimizer(m.parameters()), lambda step: LR,
             SETTINGS, 1,
         )  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from decent_core.engine.distributed import DistributedWorld
+from decent_core.engine.distributed import DistributedCommunicator
 from decent_core.runtime.exchanges import Key, exchange_keys
 from decent_core.topology import Round, Topology
 
@@ -15,7 +15,7 @@ MOST_ROUNDS = 8  # of a topology's period
 Exchange = tuple[str, Key, int]  # topology, kind of exchange, bytes
 
 
-def timed(world: DistributedWorld, rows: torch.Tensor, round_: Round) -> float:
+def timed(world: DistributedCommunicator, rows: torch.Tensor, round_: Round) -> float:
     """Seconds of one exchange of this worker, which all start together."""
     dist.barrier()
     start = time.perf_counter()

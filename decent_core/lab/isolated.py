@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 
 from decent_core import topology as topologies
-from decent_core.engine.distributed import DistributedWorld, gather_objects
+from decent_core.engine.distributed import DistributedCommunicator, gather_objects
 from decent_core.engine.settings import DistributedSettings
 from decent_core.lab.contestants import TIMEOUT_SECONDS, optimizer, parameter_bytes
 from decent_core.lab.exchanges import Exchange, as_json, different_rounds, pooled, timed
@@ -31,7 +31,7 @@ class Isolated:
         self.worlds = []
         for name in sorted({cell[1] for cell in plan["cells"]}):
             built = topologies.build(name, dist.get_world_size(), plan["local_size"])
-            self.worlds.append((built, DistributedWorld(settings, built, torch.device("cpu"))))
+            self.worlds.append((built, DistributedCommunicator(settings, built, torch.device("cpu"))))
 
     def measure(self) -> list[dict[str, Any]]:
         """Times of every kind of exchange, of all workers together, and the median time of each pass."""

@@ -10,7 +10,7 @@ from torch import nn
 
 from decent_core.config.run_config import RunConfig
 from decent_core.config.task_package import import_task
-from decent_core.engine.distributed import DistributedWorld, gather_objects
+from decent_core.engine.distributed import DistributedCommunicator, gather_objects
 from decent_core.engine.engine import AUTOCAST
 from decent_core.engine.settings import DistributedSettings
 from decent_core.engine.timing import DeviceClock
@@ -117,7 +117,7 @@ def _exchanges(worker: Worker, row_bytes: int, repeats: int, pace: float | None)
     found: dict[Exchange, list[float]] = {}
     rows = torch.zeros(1, row_bytes // 4, device=worker.device)
     for topology in feasible(dist.get_world_size(), worker.local_size):
-        world = DistributedWorld(worker.settings, topology, worker.device)
+        world = DistributedCommunicator(worker.settings, topology, worker.device)
         for round_ in different_rounds(topology):
             key = exchange_keys(round_, topology.node_of)[worker.rank]
             buckets = {_bucket_bytes(worker, row_bytes) // 4} if topology.name == "complete" else set()  # All-Reduce's
@@ -133,7 +133,7 @@ def _exchanges(worker: Worker, row_bytes: int, repeats: int, pace: float | None)
     return found
 
 
-def _repeated(world: DistributedWorld, rows: torch.Tensor, round_: Round, repeats: int) -> list[float]:
+def _repeated(world: DistributedCommunicator, rows: torch.Tensor, round_: Round, repeats: int) -> list[float]:
     """Times without the warm-up; where an exchange is slow, fewer than `repeats`, the same number on all ranks."""
     slowest = max(gather_objects(timed(world, rows, round_)))
     fitting = int(MOST_SECONDS / slowest)

@@ -23,7 +23,7 @@ class Pending(Protocol):
     def mixed(self) -> Tensor:
         """Where the mixed rows appear, [L, D], from the last column to the first."""
 
-    def arrived(self, least: int) -> int:
+    def completed(self, least: int) -> int:
         """How many columns, counted from the last, are mixed; waits for `least` of them, and raises as `wait`."""
 
 
@@ -36,7 +36,7 @@ class Done:
     def wait(self) -> Tensor:
         return self.mixed
 
-    def arrived(self, least: int) -> int:
+    def completed(self, least: int) -> int:
         return self.wait().shape[1]
 
 

@@ -18,7 +18,7 @@ Colour = str | tuple[float, float, float, float]
 
 def draw_nodes(axis: Axes, topology: Topology, angles: Points) -> None:
     """An arc for each node, if any has several workers."""
-    if topology.world.node_sizes.max() == 1:
+    if topology.layout.node_sizes.max() == 1:
         return
     margin = min(9.0, 150 / topology.world_size)
     for node in range(topology.node_of[-1] + 1):
@@ -41,7 +41,7 @@ def draw_groups(axis: Axes, topology: Topology, round_: GroupRound, places: Poin
         if len(members) == 2:
             axis.plot(*corners.T, color=INK, lw=2.6 * _thin(topology.world_size), zorder=2)
             continue
-        if topology.world.node_sizes.max() > 1 and len(set(topology.node_of[members])) == 1:
+        if topology.layout.node_sizes.max() > 1 and len(set(topology.node_of[members])) == 1:
             colour: Colour = _colour(int(topology.node_of[members[0]]))
         else:
             colour = ACROSS[across % len(ACROSS)]
@@ -101,7 +101,7 @@ def is_one_way(weights: Points) -> NDArray[np.bool_]:
 
 def draw_workers(axis: Axes, topology: Topology, places: Points) -> None:
     """A numbered dot for each worker, in the colour of its node."""
-    by_node = topology.world.node_sizes.max() > 1
+    by_node = topology.layout.node_sizes.max() > 1
     size = _dot(topology.world_size)
     for worker, (x, y) in enumerate(places):
         colour = _colour(int(topology.node_of[worker])) if by_node else "#4477aa"

@@ -43,7 +43,7 @@ def draw(topology: Topology, path: Path) -> None:
 
 
 def _title(topology: Topology) -> str:
-    sizes = topology.world.node_sizes
+    sizes = topology.layout.node_sizes
     layout = f", {len(sizes)} nodes of {sizes[0]}" if len(set(sizes.tolist())) == 1 else f", nodes of {sizes.tolist()}"
     repeats = "the same round every step" if topology.period == 1 else f"{topology.period:,} rounds, over and over"
     return f"{topology.name}: {counted(topology.world_size, 'worker')}{layout if sizes.max() > 1 else ''}\n{repeats}"
@@ -62,7 +62,7 @@ def _legend(topology: Topology, panels: int, wrap: int) -> str:
         parts.append("Grey line: each takes a part of the other's vector, more where it is thicker.")
     if any(is_one_way(w).any() for w in weights):
         parts.append("Arrow: its vector goes to the worker it points to.")
-    if topology.world.node_sizes.max() > 1:
+    if topology.layout.node_sizes.max() > 1:
         parts.append("Colour and arc: node.")
     if topology.period > panels:
         parts.append(f"Shown: the first {panels} of {topology.period:,} rounds.")
@@ -78,7 +78,7 @@ def _draw_round(axis: Axes, topology: Topology, step: int) -> None:
     else:
         draw_peers(axis, round_, places)
     draw_workers(axis, topology, places)
-    by_node = topology.world.node_sizes.max() > 1
+    by_node = topology.layout.node_sizes.max() > 1
     edge = 1.42 if by_node else 1.2
     axis.set(xlim=(-edge, edge), ylim=(-edge - 0.22, edge), aspect="equal")
     axis.text(0, -edge - 0.05, count_round(round_), ha="center", va="top", fontsize=9.5, color=INK)
@@ -89,7 +89,7 @@ def _draw_round(axis: Axes, topology: Topology, step: int) -> None:
 def _places(topology: Topology) -> tuple[Points, Points]:
     """Where each worker stands, [N, 2], clockwise from the top with a gap between nodes; and its angle in degrees."""
     node = topology.node_of
-    gap = 0.7 if topology.world.node_sizes.max() > 1 and node[-1] > 0 else 0.0
+    gap = 0.7 if topology.layout.node_sizes.max() > 1 and node[-1] > 0 else 0.0
     turn = (np.arange(topology.world_size) + gap * node) / (topology.world_size + gap * (node[-1] + 1))
     angles = 90 - 360 * turn
     radians = np.deg2rad(angles)

@@ -36,7 +36,7 @@ def show(topology: Topology, vector_bytes: float | None, console: Console) -> No
 
 
 def _heading(topology: Topology) -> str:
-    sizes = topology.world.node_sizes.tolist()
+    sizes = topology.layout.node_sizes.tolist()
     nodes = (
         f"{counted(len(sizes), 'node')} of {sizes[0]}"
         if len(set(sizes)) == 1

@@ -12,7 +12,7 @@ from types import ModuleType, NoneType, UnionType
 from typing import Any, Literal
 
 from decent_core.topology import graphs
-from decent_core.topology.layout import World, make_world
+from decent_core.topology.layout import ClusterLayout, make_layout
 from decent_core.topology.rounds import Floats, Ints, Round
 
 KEPT_ROUNDS = 64
@@ -23,7 +23,7 @@ class Topology:
     """A periodic schedule of rounds over the workers of one world."""
 
     name: str
-    world: World
+    layout: ClusterLayout
     options: Mapping[str, Any]
     period: int
     #: the rounds are only column-stochastic: for methods that carry a weight beside x (`sgp`)
@@ -32,16 +32,16 @@ class Topology:
 
     @property
     def world_size(self) -> int:
-        return self.world.size
+        return self.layout.size
 
     @property
     def local_size(self) -> int | tuple[int, ...]:
-        return self.world.local_size
+        return self.layout.local_size
 
     @property
     def node_of(self) -> Ints:
         """The node of each worker, int [N]."""
-        return self.world.node_of
+        return self.layout.node_of
 
     def round(self, step: int) -> Round:
         """The round of training step `step` (from 0), as pure data."""
@@ -80,14 +80,14 @@ def build(name: str, world_size: int, local_size: int | Sequence[int] = 1, **opt
     """
     family = _family(name)
     try:
-        world = make_world(world_size, local_size)
+        layout = make_layout(world_size, local_size)
         _check_options(family, options)
-        schedule = family.schedule(world, **options)
+        schedule = family.schedule(layout, **options)
     except ValueError as error:
         raise ValueError(f"topology {name} with world_size={world_size}, local_size={local_size}: {error}") from None
     chosen = {key: parameter.default for key, parameter in _parameters(family).items()} | options
     round_at = lru_cache(maxsize=KEPT_ROUNDS)(schedule.round_at)
-    return Topology(name, world, chosen, schedule.period, schedule.push, round_at)
+    return Topology(name, layout, chosen, schedule.period, schedule.push, round_at)
 
 
 def unknown(what: str, given: str, known: Sequence[str]) -> ValueError:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class World:
+class ClusterLayout:
     """`size` workers; worker numbers run through node 0 first, then node 1, and so on."""
 
     size: int
@@ -32,15 +32,15 @@ class World:
 
     @property
     def log2(self) -> int:
-        """k of a world of 2^k workers. ValueError for any other."""
+        """k for 2^k workers. ValueError for any other."""
         if self.size & (self.size - 1):
             below = 1 << (self.size.bit_length() - 1)
             raise ValueError(f"the number of workers must be a power of two (nearest: {below} and {2 * below})")
         return self.size.bit_length() - 1
 
 
-def make_world(world_size: int, local_size: int | Sequence[int]) -> World:
-    """A checked `World`. ValueError for sizes below 1, or node sizes that do not add up to `world_size`."""
+def make_layout(world_size: int, local_size: int | Sequence[int]) -> ClusterLayout:
+    """A checked `ClusterLayout`. ValueError for sizes below 1, or node sizes that do not add up to `world_size`."""
     size = _positive(world_size, "world_size")
     if isinstance(local_size, Sequence) and not isinstance(local_size, str):
         nodes = tuple(_positive(n, "each node size in local_size") for n in local_size)
@@ -48,8 +48,8 @@ def make_world(world_size: int, local_size: int | Sequence[int]) -> World:
             raise ValueError(
                 f"local_size={list(nodes)} has {sum(nodes)} workers, world_size={size}; they must be equal"
             )
-        return World(size, nodes)
-    return World(size, _positive(local_size, "local_size"))
+        return ClusterLayout(size, nodes)
+    return ClusterLayout(size, _positive(local_size, "local_size"))
 
 
 def _positive(value: object, what: str) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
-from decent_core.engine.communicator import World
+from decent_core.engine.communicator import Communicator
 from decent_core.training.checkpoint_files import (
     MANIFEST,
     Manifest,
@@ -35,10 +35,12 @@ class Checkpoints:
     `identity` is what a checkpoint must agree on with the run that continues it (world size, model, method, ...).
     """
 
-    def __init__(self, folder: Path, world: World, keep: int, identity: dict[str, Any], warn: Callable[[str], None]):
-        self.folder, self.world, self.keep, self.warn = folder, world, keep, warn
+    def __init__(
+        self, folder: Path, communicator: Communicator, keep: int, identity: dict[str, Any], warn: Callable[[str], None]
+    ):
+        self.folder, self.communicator, self.keep, self.warn = folder, communicator, keep, warn
         self.identity = json.loads(json.dumps(identity))
-        self.file_name = f"rank_{world.rank:05d}.pt"
+        self.file_name = f"rank_{communicator.rank:05d}.pt"
 
     def save(self, step: int, state: dict) -> Path:
         """Write all ranks' states as the checkpoint of `step`; every rank must call it.
@@ -47,7 +49,7 @@ class Checkpoints:
         """
         final = self.folder / f"step_{step:08d}"
         partial = final.with_suffix(".partial")
-        main = self.world.rank == 0
+        main = self.communicator.rank == 0
         self._together(lambda: make_empty(partial) if main else None)
         files = self._together(lambda: write_state(partial / self.file_name, state))
         manifest = Manifest(step, self.identity, dict(files))
@@ -100,7 +102,7 @@ class Checkpoints:
 
     def _set_aside(self, last: str) -> None:
         """Move what comes after the checkpoint called `last` out of the way; raises OSError on every rank."""
-        self._together(lambda: self._move_after(last) if self.world.rank == 0 else None)
+        self._together(lambda: self._move_after(last) if self.communicator.rank == 0 else None)
 
     def _move_after(self, last: str) -> None:
         later = [folder for folder in self._folders() if folder.name > last]
@@ -120,15 +122,15 @@ class Checkpoints:
         try:
             result = work()
         except OSError as error:
-            failure = f"rank {self.world.rank}: {error}"
-        outcomes = self.world.each_process((result, failure), "checkpoint")
+            failure = f"rank {self.communicator.rank}: {error}"
+        outcomes = self.communicator.each_process((result, failure), "checkpoint")
         if failures := [failure for _, failure in outcomes if failure is not None]:
             raise OSError(f"no checkpoint could be written under {self.folder}: {'; '.join(failures)}")
         return [result for result, _ in outcomes]
 
     def _problems(self, folder: Path) -> tuple[list[str], list[str]]:
         """What is damaged, and what belongs to another configuration, seen by any rank."""
-        seen = self.world.each_process(self._inspect(folder), "checkpoint")
+        seen = self.communicator.each_process(self._inspect(folder), "checkpoint")
         return tuple(sorted({text for rank in seen for text in rank[kind]}) for kind in (0, 1))  # type: ignore[return-value]
 
     def _inspect(self, folder: Path) -> tuple[list[str], list[str]]:

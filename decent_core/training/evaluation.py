@@ -33,16 +33,21 @@ class Evaluator:
     @torch.no_grad()
     def _averaged_parts(self, batches: Sequence[Batch]) -> list[Any]:
         """The averaged model's contributions in batch order; the batches are shared out over the workers."""
-        world = self.engine.world
-        local = [(index, range(worker, len(batches), world.size)) for index, worker in enumerate(world.local_workers)]
+        communicator = self.engine.communicator
+        local = [
+            (index, range(worker, len(batches), communicator.size))
+            for index, worker in enumerate(communicator.local_workers)
+        ]
         # Only with the policy `local` does the model depend on the worker.
         turns = local if self.policy == "local" else [(0, sorted(b for _, share in local for b in share))]
         found: list[tuple[int, Any]] = []
         for index, share in turns:
             with averaged(self.engine, self.policy, index, self._run_training_batches) as model:
                 found += [(number, self._part(model, batches[number])) for number in share]
-        own = [[pair for pair in found if pair[0] % world.size == worker] for worker in world.local_workers]
-        everyone = world.gather(own, "evaluation")
+        own = [
+            [pair for pair in found if pair[0] % communicator.size == worker] for worker in communicator.local_workers
+        ]
+        everyone = communicator.gather(own, "evaluation")
         in_order = sorted((pair for pairs in everyone for pair in pairs), key=lambda pair: pair[0])
         return [part for _, part in in_order]
 
@@ -52,15 +57,17 @@ class Evaluator:
 
         `own_shard_<name>` is the published way of [P]'s image runs: each model on its own share of the batches.
         """
-        world, batches = self.engine.world, self.task.validation_batches()
+        communicator, batches = self.engine.communicator, self.task.validation_batches()
         own = []
-        for index, worker in enumerate(world.local_workers):
+        for index, worker in enumerate(communicator.local_workers):
             self.engine.replicas.bind(index)
             parts = [self._part(self.engine.model, batch) for batch in batches]
-            own.append((self.task.summarise(parts), parts[worker :: world.size]))
-        everyone = world.gather(own, "evaluation of local models")
+            own.append((self.task.summarise(parts), parts[worker :: communicator.size]))
+        everyone = communicator.gather(own, "evaluation of local models")
         means = {name: statistics.fmean(m[name] for m, _ in everyone) for name in everyone[0][0]}
-        shards = [everyone[number % world.size][1][number // world.size] for number in range(len(batches))]
+        shards = [
+            everyone[number % communicator.size][1][number // communicator.size] for number in range(len(batches))
+        ]
         local = {f"local_{name}": value for name, value in means.items()}
         return local | {f"own_shard_{name}": value for name, value in self.task.summarise(shards).items()}
 
@@ -75,5 +82,5 @@ class Evaluator:
     def _run_training_batches(self, model: nn.Module) -> None:
         """Forward passes over the batches of the first steps, the same on every rank."""
         for step in range(RECOMPUTE_STEPS):
-            for worker in range(self.engine.world.size):
+            for worker in range(self.engine.communicator.size):
                 self.task.loss_sum(model, to_device(self.task.batch(step, worker), self.engine.x.device))

@@ -6,19 +6,19 @@ from dataclasses import replace
 import torch
 
 from decent_core.config.run_config import RunConfig
-from decent_core.engine.communicator import World
-from decent_core.engine.distributed import DistributedWorld
+from decent_core.engine.communicator import Communicator
+from decent_core.engine.distributed import DistributedCommunicator
 from decent_core.engine.settings import DistributedSettings
-from decent_core.engine.virtual import VirtualWorld
+from decent_core.engine.virtual import VirtualCommunicator
 from decent_core.methods import METHODS
 from decent_core.topology import Topology
 from decent_core.training.handshake import check_agreement
 from decent_core.training.launch import Launch, choose_device, find_launch, join, workers_per_node
 
-Joined = tuple[RunConfig, World, torch.device, Topology]
+Joined = tuple[RunConfig, Communicator, torch.device, Topology]
 
 
-def join_world(config: RunConfig) -> Joined:
+def join_communicator(config: RunConfig) -> Joined:
     """The world of this process, and the configuration with the sizes that the launcher decides.
 
     Raises ValueError if launcher and configuration do not fit.
@@ -31,14 +31,14 @@ def join_world(config: RunConfig) -> Joined:
             f"engine=virtual: {launch.launcher} has started {launch.world_size} processes, and each would train all "
             "workers; start one process, or give engine=distributed"
         )
-    return config, VirtualWorld(config.world_size), choose_device(0), config.built_topology
+    return config, VirtualCommunicator(config.world_size), choose_device(0), config.built_topology
 
 
-def use_threads(config: RunConfig, world: World) -> None:
+def use_threads(config: RunConfig, communicator: Communicator) -> None:
     """As configured; else a process takes its share of the node's cores, and one process takes torch's default."""
     if config.trainer.threads is not None:
         torch.set_num_threads(config.trainer.threads)
-    elif world.processes > 1 and "OMP_NUM_THREADS" not in os.environ:
+    elif communicator.processes > 1 and "OMP_NUM_THREADS" not in os.environ:
         sizes = config.local_size if isinstance(config.local_size, list) else [config.local_size or 1]
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // max(sizes)))
 
@@ -69,4 +69,4 @@ def _join_distributed(config: RunConfig, engine: DistributedSettings, launch: La
         config = replace(config, local_size=nodes[0] if len(set(nodes)) == 1 else nodes)
     built = config.built_topology
     exchanges = not METHODS[config.method.name].averages_gradients
-    return config, DistributedWorld(engine, built if exchanges else None, device), device, built
+    return config, DistributedCommunicator(engine, built if exchanges else None, device), device, built

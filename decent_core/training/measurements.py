@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from decent_core.engine.communicator import World
+from decent_core.engine.communicator import Communicator
 from decent_core.engine.timing import DeviceClock, Mark
 from decent_core.training.task import Task
 
@@ -39,11 +39,13 @@ class Progress:
                 wait = sum(1000 * clock.seconds(*pair) for pair in waits)
                 self.unread[i] = (losses.tolist(), 1000 * clock.seconds(*time), wait, sent)
 
-    def close_interval(self, clock: DeviceClock, world: World, task: Task) -> tuple[dict[str, float], list[float]]:
+    def close_interval(
+        self, clock: DeviceClock, communicator: Communicator, task: Task
+    ) -> tuple[dict[str, float], list[float]]:
         """The values of the log line that ends here, and the loss of each of its steps, mean over all workers."""
         self.read(clock)
         own, self.unread = self.unread, []
-        processes = world.each_process(own, "logging")
+        processes = communicator.each_process(own, "logging")
         by_step = list(zip(*processes, strict=True))
         losses = [mean([loss for part in step for loss in part[0]]) for step in by_step]
         step_ms = [max(part[1] for part in step) for step in by_step]
@@ -73,11 +75,11 @@ class Progress:
                 return before + offset - self.not_finite + 1
         return None
 
-    def seconds_so_far(self, clock: DeviceClock, world: World) -> float:
+    def seconds_so_far(self, clock: DeviceClock, communicator: Communicator) -> float:
         """Training seconds of the slowest rank, with the steps since the last log line."""
         self.read(clock)
         unread = sum(time for _, time, *_ in self.unread) / 1000
-        return self.train_seconds + max(world.each_process(unread, "clocks"))
+        return self.train_seconds + max(communicator.each_process(unread, "clocks"))
 
     def note_evaluation(self, done: int, seconds: float, metrics: dict[str, float], distance: float, task: Task
     ) -> dict[str, Any]:  # fmt: skip

@@ -24,7 +24,7 @@ from decent_core.records.step_log import MetricsLog
 from decent_core.system.signals import StopRequest
 from decent_core.tracking.logger import LoggerProcess
 from decent_core.training.checkpoint import Checkpoints
-from decent_core.training.join import join_world, use_threads
+from decent_core.training.join import join_communicator, use_threads
 from decent_core.training.recording import make_record, peak_gib
 from decent_core.training.trainer import Outcome, Trainer
 
@@ -35,10 +35,10 @@ class Run:
     def __init__(self, config: RunConfig, stop: StopRequest):
         self.started = datetime.now(UTC)
         self.stop = stop
-        self.config, self.world, self.device, self.topology = join_world(config)
-        self.is_main = self.world.rank == 0
+        self.config, self.communicator, self.device, self.topology = join_communicator(config)
+        self.is_main = self.communicator.rank == 0
         self.folder = Path(self.config.out or f"runs/{self.run_id}")
-        use_threads(self.config, self.world)
+        use_threads(self.config, self.communicator)
         self.lock = self._claim_folder()
         self.logger = LoggerProcess(self.config.logger if self.is_main else NoLogger("none"), self.folder)
         package = import_task(self.config.task_package)
@@ -97,7 +97,7 @@ class Run:
                 problem = f"out={self.folder}: another run is writing there; wait for it, or give another out="
             except OSError as error:
                 problem = f"out={self.folder}: cannot be written ({error.strerror})"
-        problems = self.world.each_process(problem, "claiming the run's folder")
+        problems = self.communicator.each_process(problem, "claiming the run's folder")
         if problems[0] is not None:
             raise ValueError(problems[0])
         return lock
@@ -108,8 +108,8 @@ class Run:
         model = self.task.build_model()
         model.to(self.device, torch.float64 if config.trainer.precision == "fp64" else None)
         return Engine(
-            model, self.world, config.build_method(), self.topology, _optimizer_builder(config), config.learning_rate,
-            config.trainer, config.seed,
+            model, self.communicator, config.build_method(), self.topology, _optimizer_builder(config),
+            config.learning_rate, config.trainer, config.seed,
         )  # fmt: skip
 
     def _build_trainer(self) -> tuple[Trainer, TrainingDisplay]:
@@ -117,7 +117,7 @@ class Run:
         say: Callable[[str], None] = lambda text: print(text, file=sys.stderr) if self.is_main else None  # noqa: E731
         identity = flatten(config.result_keys())
         checkpoints = Checkpoints(
-            self.folder / "checkpoints", self.world, config.trainer.keep_checkpoints, identity, say
+            self.folder / "checkpoints", self.communicator, config.trainer.keep_checkpoints, identity, say
         )
         trainer = Trainer(self.task, self.engine, config.trainer, checkpoints, self._write_log, self.stop)
         state = checkpoints.load(config.resume)
@@ -140,11 +140,11 @@ class Run:
     def _complete(self, outcome: Outcome) -> Record:
         """The record, with what has to be asked of all ranks."""
         hashes = self.engine.parameter_hashes() if outcome.status == "ok" else None
-        peak = max(self.world.each_process(peak_gib(self.device), "record"))
+        peak = max(self.communicator.each_process(peak_gib(self.device), "record"))
         return replace(self._record(outcome), parameters_sha256=hashes, peak_gib=peak)
 
     def _record(self, outcome: Outcome) -> Record:
-        waits = self.world.processes > 1 and not self.engine.method.averages_gradients
+        waits = self.communicator.processes > 1 and not self.engine.method.averages_gradients
         progress = self.trainer.progress
         return make_record(self.config, self.run_id, self.task, self.started, outcome, progress, waits, self.device)
 

@@ -75,7 +75,11 @@ class Trainer:
             if save:
                 self._save()
             # Ranks may only stop together, so distributed ones look at log lines, where they meet anyway.
-            if done < steps and (at_log or engine.world.processes == 1) and engine.world.any(bool(self.stop)):
+            if (
+                done < steps
+                and (at_log or engine.communicator.processes == 1)
+                and engine.communicator.any(bool(self.stop))
+            ):
                 if not save:
                     self._save()
                 return Outcome(
@@ -94,7 +98,7 @@ class Trainer:
         start = clock.mark()
         engine.begin_step(ahead)
         losses = []
-        for index, worker in enumerate(engine.world.local_workers):
+        for index, worker in enumerate(engine.communicator.local_workers):
             losses.append(self._forward_backward(index, self.task.batch(engine.step, worker)))
         engine.end_step()
         self.progress.note_step(torch.stack(losses), (start, clock.mark()), engine.waits, engine.bytes_sent)
@@ -116,7 +120,7 @@ class Trainer:
     def _log_training(self) -> int | None:
         """Write the line of the interval that ends here; returns the step from which on the loss is lost, if it is."""
         engine = self.engine
-        values, losses = self.progress.close_interval(engine.clock, engine.world, self.task)
+        values, losses = self.progress.close_interval(engine.clock, engine.communicator, self.task)
         self.log({"kind": "train", "step": engine.step, "lr": engine.lr, **values})
         return self.progress.lost_from(engine.step - len(losses), losses, self.settings.diverged_patience)
 
@@ -130,7 +134,7 @@ class Trainer:
         distance = consensus_distance(self.engine)
         self._count_evaluation(start)
         done = self.engine.step
-        seconds = self.progress.seconds_so_far(self.engine.clock, self.engine.world)
+        seconds = self.progress.seconds_so_far(self.engine.clock, self.engine.communicator)
         values = self.progress.note_evaluation(done, seconds, metrics, distance, self.task)
         self.log({"kind": "eval", "step": done, **values, "train_seconds": seconds})
         return distance

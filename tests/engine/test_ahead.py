@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from decent_core import topology
-from decent_core.engine.chunks import Supply
+from decent_core.engine.chunks import ReadyPrefix
 from tests.support import engines
 from tests.support.ranks import run_ranks
 from tests.support.toy import ToyTask
@@ -20,14 +20,14 @@ def all_ways(rank, name, optimizer, clip_norm):
     graph, task = topology.build(name, 4, 2), ToyTask(world_size=4)
     found, sent = [], []
     for in_backward, ahead in ((False, False), (True, False), (True, True)):
-        world = engines.distributed_world(graph)
+        world = engines.distributed_communicator(graph)
         engine = engines.build_engine(world, task, "awc", optimizer, graph, clip_norm=clip_norm)
         assert engine.updates_in_backward == (clip_norm is None)
         engine.updates_in_backward &= in_backward
         rows = []
         for step in range(STEPS):
             engines.train_step(engine, task, ahead and step not in (3, STEPS - 1))
-            assert (engine.rounds.ahead is not None) == (ahead and step not in (3, STEPS - 1))
+            assert (engine.exchanges.ahead is not None) == (ahead and step not in (3, STEPS - 1))
             rows.append(engine.x.clone())
             sent.append(engine.bytes_sent)
         found.append(torch.cat(rows).numpy())
@@ -47,7 +47,7 @@ def test_running_ahead_gives_the_same_bits(name, optimizer, clip_norm):
 def updated_early(rank):
     """How many parameters are still to update when the backward pass is over; all exchanges are in time."""
     graph = topology.build("complete", 2)
-    world, task = engines.distributed_world(graph), ToyTask(world_size=2)
+    world, task = engines.distributed_communicator(graph), ToyTask(world_size=2)
     engine = engines.build_engine(world, task, "awc", "adamw", graph)
     left = []
     for step in range(3):
@@ -56,7 +56,7 @@ def updated_early(rank):
         batch = task.batch(step, rank)
         with engine.as_worker(0) as module:
             engine.backward(0, sum(p.square().sum() for p in module.parameters()) + 0 * task.loss_sum(module, batch))
-        left.append(engine.combination.updated)
+        left.append(engine.pipelined.updated)
         engine.end_step()
     return left, len(engine.replicas.layout.parameters)
 
@@ -69,11 +69,11 @@ def test_parameters_are_updated_in_the_backward_pass():
 def arrives_before_its_step(rank):
     """Whether the next step's exchange ends although no rank has begun that step."""
     graph, task = topology.build("ring", 4), ToyTask(world_size=4)
-    engine = engines.build_engine(engines.distributed_world(graph), task, "awc", "adamw", graph)
+    engine = engines.build_engine(engines.distributed_communicator(graph), task, "awc", "adamw", graph)
     engines.train_step(engine, task, ahead=True)
-    _, _, pending = engine.rounds.ahead
+    _, _, pending = engine.exchanges.ahead
     mixed = pending.wait()[0].clone()
-    rows = torch.cat(engine.world.gather([engine.x], "test"))
+    rows = torch.cat(engine.communicator.gather([engine.x], "test"))
     return float((mixed - torch.from_numpy(graph.matrix(1)[rank]) @ rows).abs().max())
 
 
@@ -84,14 +84,14 @@ def test_exchange_ahead_needs_no_further_step():
 def update_that_fails(rank, name):
     """What comes out of a step whose update breaks, and of the exchange that waits for it."""
     graph, task = topology.build(name, 2), ToyTask(world_size=2)
-    world = engines.distributed_world(graph, bucket_mib=1e-4)
+    world = engines.distributed_communicator(graph, bucket_mib=1e-4)
     engine = engines.build_engine(world, task, "awc", "adamw", graph)
     engines.train_step(engine, task, ahead=True)
     engine.replicas.optimizers[0].register_step_pre_hook(lambda *_: next(iter(())))
     try:
         engines.train_step(engine, task, ahead=True)
     except (StopIteration, RuntimeError) as error:
-        _, _, pending = engine.rounds.ahead
+        _, _, pending = engine.exchanges.ahead
         try:
             pending.wait()
         except RuntimeError as consequence:
@@ -113,22 +113,22 @@ def test_only_a_method_that_mixes_the_model_first_runs_ahead():
 
 def runs_ahead(rank, method):
     graph, task = topology.build("complete", 2), ToyTask(world_size=2)
-    engine = engines.build_engine(engines.distributed_world(graph), task, method, "sgd", graph)
+    engine = engines.build_engine(engines.distributed_communicator(graph), task, method, "sgd", graph)
     engines.train_step(engine, task, ahead=True)
-    return engine.rounds.ahead is not None
+    return engine.exchanges.ahead is not None
 
 
-def test_supply_lets_through_what_is_there():
-    supply, passed = Supply(), []
-    consumer = threading.Thread(target=lambda: [(supply.wait_for(n), passed.append(n)) for n in (1, 3, 4, 9)])
+def test_prefix_lets_through_what_is_there():
+    prefix, passed = ReadyPrefix(), []
+    consumer = threading.Thread(target=lambda: [(prefix.wait_for(n), passed.append(n)) for n in (1, 3, 4, 9)])
     consumer.start()
-    supply.allow(3)
-    supply.allow(4)
+    prefix.mark_ready(3)
+    prefix.mark_ready(4)
     consumer.join(0.5)
     assert passed == [1, 3, 4]
-    supply.allow(9)
+    prefix.mark_ready(9)
     consumer.join(5)
     assert passed == [1, 3, 4, 9]
-    supply.fail()
+    prefix.fail()
     with pytest.raises(RuntimeError, match="has failed"):
-        supply.wait_for(10)
+        prefix.wait_for(10)

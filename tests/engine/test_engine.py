@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from decent_core import topology
-from decent_core.engine.virtual import VirtualWorld
+from decent_core.engine.virtual import VirtualCommunicator
 from tests.support import engines, reference
 from tests.support.ranks import run_ranks
 from tests.support.toy import ToyTask
@@ -44,7 +44,7 @@ def expected(
     """The reference's parameters of all workers after each step."""
     graph = topology.build(name, world_size, local_size)
     task = ToyTask(seed=1, world_size=world_size)
-    engine = engines.build_engine(VirtualWorld(world_size), task, method, optimizer, graph)
+    engine = engines.build_engine(VirtualCommunicator(world_size), task, method, optimizer, graph)
     start = [engines.parameters(engine, i) for i in range(world_size)]
     local = [reference.Local(optimizer, engines.LR, engines.DECAY) for _ in range(world_size)]
     frozen = engine.model.frozen.detach().numpy()
@@ -54,7 +54,7 @@ def expected(
 def rows_of(history: list[list[dict]], world_size: int) -> list[np.ndarray]:
     """Reference parameters as flat rows [N, D], with the gaps that aligned tensors leave."""
     task = ToyTask()
-    engine = engines.build_engine(VirtualWorld(1), task, "atc", "sgd", topology.build("complete", 1))
+    engine = engines.build_engine(VirtualCommunicator(1), task, "atc", "sgd", topology.build("complete", 1))
     layout = engine.replicas.layout
     rows = []
     for workers in history:

@@ -20,7 +20,7 @@ from tests.support.toy import ToyTask
 def step_until_error(rank, folder, method, name, world_size, timeout):
     """Train until an exchange fails; returns the message and the seconds from the last completed step to it."""
     graph = topology.build(name, world_size, 2)
-    world = engines.distributed_world(graph, method, timeout)
+    world = engines.distributed_communicator(graph, method, timeout)
     task = ToyTask(world_size=world_size)
     engine = engines.build_engine(world, task, method, "adamw", graph)
     for _ in range(10_000):
@@ -64,7 +64,7 @@ def build_different_models(rank):
     graph = topology.build("ring", 3)
     task = ToyTask(batch_norm=rank == 1)
     with pytest.raises(ValueError, match=r"workers \[1\] built another model than worker 0"):
-        engines.build_engine(engines.distributed_world(graph), task, "awc", "sgd", graph)
+        engines.build_engine(engines.distributed_communicator(graph), task, "awc", "sgd", graph)
 
 
 def test_other_model_on_one_rank_is_an_error_on_every_rank():
@@ -85,7 +85,7 @@ def start_from_rank_zero(rank):
         return model
 
     task.build_model = build_model
-    engine = engines.build_engine(engines.distributed_world(graph), task, "awc", "sgd", graph, spread=0.0)
+    engine = engines.build_engine(engines.distributed_communicator(graph), task, "awc", "sgd", graph, spread=0.0)
     state = engine.model.state_dict()
     return {name: tensor.detach().numpy().copy() for name, tensor in state.items()}
 
@@ -101,7 +101,7 @@ def test_all_ranks_start_from_rank_zero():
 def exchange_waits(rank):
     """Median seconds of waiting for an exchange of 8 MB, without and beside 250 ms that take no processor."""
     graph = topology.build("one_peer_exp", 4)
-    world = engines.distributed_world(graph, bucket_mib=4.0)
+    world = engines.distributed_communicator(graph, bucket_mib=4.0)
     rows, waits = torch.zeros(1, 2_000_000), {0.0: [], 0.25: []}
     for step in range(20):
         compute_seconds = 0.25 * (step % 2)
@@ -125,7 +125,7 @@ def mixed_rows(rank, bucket_mib):
     for name in topology.names():
         if name != "file":
             graph = topology.build(name, 4, 2)
-            world = engines.distributed_world(graph, bucket_mib=bucket_mib)
+            world = engines.distributed_communicator(graph, bucket_mib=bucket_mib)
             rows = torch.arange(301.0, dtype=torch.float64)[None] * (rank + 1) ** 2
             for step in range(min(graph.period, 4)):
                 rows = world.start_mix(rows, graph.round(step), "test").wait().clone()
@@ -147,7 +147,7 @@ def test_every_topology_mixes_by_its_matrix_on_real_ranks(bucket_mib):
 
 def awc_buffers(rank, name):
     graph = topology.build(name, 4, 2)
-    world = engines.distributed_world(graph, bucket_mib=25)
+    world = engines.distributed_communicator(graph, bucket_mib=25)
     rows = torch.randn(1, 100_003)
     for step in range(graph.period):
         world.start_mix(rows, graph.round(step), "test").wait()

@@ -7,7 +7,7 @@ from torch import nn
 from decent_core import topology
 from decent_core.engine.engine import Engine
 from decent_core.engine.flat import ALIGNMENT, FlatLayout
-from decent_core.engine.virtual import VirtualWorld
+from decent_core.engine.virtual import VirtualCommunicator
 from decent_core.methods import METHODS
 from tests.support import engines
 from tests.support.toy import ToyTask, trainer_settings
@@ -53,7 +53,8 @@ def test_channels_last_kernels_stay_channels_last():
     settings = trainer_settings(precision="fp32", channels_last=True)
     graph = topology.build("ring", 3)
     engine = Engine(
-        Tied(), VirtualWorld(3), METHODS["atc"](), graph, lambda m: torch.optim.SGD(m.parameters(), 0.1), lambda _: 0.1,
+        Tied(), VirtualCommunicator(3), METHODS["atc"](), graph,
+        lambda m: torch.optim.SGD(m.parameters(), 0.1), lambda _: 0.1,
         settings, seed=0,
     )  # fmt: skip
     assert engine.model.convolution.weight.is_contiguous(memory_format=torch.channels_last)
@@ -75,7 +76,8 @@ def test_mixed_types_are_refused():
 def test_tied_weights_stay_tied_while_workers_take_turns():
     graph = topology.build("ring", 3)
     engine = Engine(
-        Tied(), VirtualWorld(3), METHODS["awc"](), graph, lambda m: torch.optim.SGD(m.parameters(), 0.1), lambda _: 0.1,
+        Tied(), VirtualCommunicator(3), METHODS["awc"](), graph,
+        lambda m: torch.optim.SGD(m.parameters(), 0.1), lambda _: 0.1,
         trainer_settings(precision="fp32"), seed=0,
     )  # fmt: skip
     for index in (2, 0, 1):
@@ -91,7 +93,7 @@ def test_compiled_model_takes_the_same_steps(tmp_path):
     for compiled in (False, True):
         task = ToyTask(seed=1, world_size=3)
         graph = topology.build("ring", 3)
-        engine = engines.build_engine(VirtualWorld(3), task, "awc", "adamw", graph, compile=compiled)
+        engine = engines.build_engine(VirtualCommunicator(3), task, "awc", "adamw", graph, compile=compiled)
         ends.append(engines.trajectory(engine, task, 6)[-1])
     torch.testing.assert_close(torch.from_numpy(ends[0]), torch.from_numpy(ends[1]), rtol=1e-12, atol=1e-12)
 
@@ -99,7 +101,7 @@ def test_compiled_model_takes_the_same_steps(tmp_path):
 def test_memory_is_a_fixed_number_of_model_copies_a_worker():
     """Parameters, gradients and two moments for each worker; mixing and updating add less than one copy of all."""
     graph = topology.build("complete", 4)
-    world = VirtualWorld(4)
+    world = VirtualCommunicator(4)
     model = nn.Sequential(*[nn.Linear(256, 256) for _ in range(8)])
     parameter_bytes = 4 * sum(p.numel() for p in model.parameters())
     engine = Engine(

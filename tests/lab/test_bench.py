@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import nn
 
 from decent_core import topology
-from decent_core.engine.distributed import DistributedWorld
+from decent_core.engine.distributed import DistributedCommunicator
 from decent_core.engine.engine import Engine
 from decent_core.engine.settings import DistributedSettings
 from decent_core.lab import step_bench
@@ -71,7 +71,7 @@ def both(rank: int, name: str, local_size: int) -> tuple[list[np.ndarray], list[
     )
     built = Skipping(topology.build(name, dist.get_world_size(), local_size))
     settings = DistributedSettings("distributed", 30, BUCKET_BYTES / MEBIBYTE, False)
-    world = DistributedWorld(settings, built, torch.device("cpu"))
+    world = DistributedCommunicator(settings, built, torch.device("cpu"))
     engine = Engine(
         ours, world, METHODS["awc"](), built, lambda m: sgd(m.parameters()), lambda step: LR, SETTINGS, seed=1
     )
@@ -125,7 +125,7 @@ def test_reference_names_mean_the_same_schedule(name, world_size, local_size):
 def paced_exchange(rank: int) -> float:
     """Seconds that a pair needs for a mebibyte each way at 40 Mbit/s."""
     built = topology.build("complete", 2)
-    world = DistributedWorld(DistributedSettings("distributed", 30, 1.0, False), built, torch.device("cpu"))
+    world = DistributedCommunicator(DistributedSettings("distributed", 30, 1.0, False), built, torch.device("cpu"))
     rows = torch.zeros(1, MEBIBYTE // 4)
     world.start_mix(rows, built.round(0), "test").wait()
     assert pace_connections(bytes_a_second("40mbit")) > 0

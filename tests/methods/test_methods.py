@@ -8,7 +8,7 @@ import torch
 
 from decent_core import topology
 from decent_core.config.load import load
-from decent_core.engine.virtual import VirtualWorld
+from decent_core.engine.virtual import VirtualCommunicator
 from decent_core.methods import METHODS
 from tests.support import engines
 from tests.support.ranks import run_ranks
@@ -37,7 +37,7 @@ BEFORE, AFTER = 7, 6  # steps before and after the checkpoint
 def engine_of(name: str, rank=None, **settings):
     options, optimizer, graph_name = CASES[name]
     graph = topology.build(graph_name, WORLD)
-    world = VirtualWorld(WORLD) if rank is None else engines.distributed_world(graph, name)
+    world = VirtualCommunicator(WORLD) if rank is None else engines.distributed_communicator(graph, name)
     task = ToyTask(seed=1, world_size=WORLD)
     engine = engines.build_engine(
         world, task, name, optimizer, graph, spread=0, options=options, **{**SETTINGS, **settings}
@@ -144,7 +144,7 @@ def test_bytes_are_counted_for_all_that_is_exchanged(name, sent):
         total += engine.bytes_sent
     row_bytes = engine.x.shape[1] * engine.x.element_size()
     if name == "qg":
-        graph = engine.rounds.topology
+        graph = engine.exchanges.topology
         sent = np.mean([graph.round(step).bytes_sent(1).mean() for step in range(12)])
     assert total / 12 == pytest.approx(sent * row_bytes)
 

@@ -47,7 +47,7 @@ def push(rank=None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rounds = np.random.default_rng(1).uniform(0.1, 1, (WORLD, WORLD))
     graph = _file(rounds / rounds.sum(0))
     engine, task = quadratic.quadratic_engine("sgp", graph, lr=0.0, rank=rank)
-    for row, worker in zip(engine.x, engine.world.local_workers, strict=True):
+    for row, worker in zip(engine.x, engine.communicator.local_workers, strict=True):
         row[: quadratic.DIMENSION] += torch.arange(quadratic.DIMENSION) * (worker + 1.0) ** 2
     start, z, weights = quadratic.points(engine), [], []
     for _ in range(60):

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 
 from decent_core import topology
-from decent_core.engine.distributed import DistributedWorld
+from decent_core.engine.distributed import DistributedCommunicator
 from decent_core.engine.engine import Engine
 from decent_core.engine.settings import DistributedSettings
-from decent_core.engine.virtual import VirtualWorld
+from decent_core.engine.virtual import VirtualCommunicator
 from decent_core.methods import METHODS
 from decent_core.optim import OPTIMIZERS, build, parameter_groups
 from decent_core.system.signals import StopRequest
@@ -60,16 +60,18 @@ def build_engine(
     return engine
 
 
-def distributed_world(graph, method: str = "awc", timeout: float = 30, bucket_mib: float = 5e-4) -> DistributedWorld:
-    """The world of this rank; the bucket holds 65 float64, half the toy's parameters: they travel in pieces."""
+def distributed_communicator(
+    graph, method: str = "awc", timeout: float = 30, bucket_mib: float = 5e-4
+) -> DistributedCommunicator:
+    """The communicator of this rank; the bucket holds 65 float64, half the toy's parameters: they travel in pieces."""
     settings = DistributedSettings("distributed", timeout, bucket_mib, find_unused_parameters=True)
-    return DistributedWorld(settings, graph if METHODS[method].uses_topology else None, torch.device("cpu"))
+    return DistributedCommunicator(settings, graph if METHODS[method].uses_topology else None, torch.device("cpu"))
 
 
 def train_step(engine: Engine, task: ToyTask, ahead: bool = False) -> None:
     """One step, with the micro-batches that the engine's settings ask for."""
     engine.begin_step(ahead)
-    for index, worker in enumerate(engine.world.local_workers):
+    for index, worker in enumerate(engine.communicator.local_workers):
         batch = task.batch(engine.step, worker)
         parts = task.micro_batches(batch, engine.settings.micro_batches)
         for number, part in enumerate(parts):
@@ -99,7 +101,7 @@ def case(
 ):
     """The trajectory of one combination: of all virtual workers (rank None), or of this rank's."""
     graph = topology.build(name, world_size, local_size)
-    world = VirtualWorld(world_size) if rank is None else distributed_world(graph, method)
+    world = VirtualCommunicator(world_size) if rank is None else distributed_communicator(graph, method)
     task = ToyTask(seed=1, world_size=world_size)
     return trajectory(build_engine(world, task, method, optimizer, graph, **settings), task, steps)
 

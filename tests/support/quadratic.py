@@ -7,7 +7,7 @@ import torch
 
 from decent_core import topology
 from decent_core.engine.engine import Engine
-from decent_core.engine.virtual import VirtualWorld
+from decent_core.engine.virtual import VirtualCommunicator
 from decent_core.methods import METHODS
 from decent_core.optim import build, parameter_groups
 from decent_core.optim.settings import SGDSettings
@@ -28,7 +28,7 @@ def quadratic_engine(
     name: str, graph, lr=0.1, beta=0.0, decay=0.0, nesterov=False, rank=None, options: dict[str, Any] | None = None
 ) -> tuple[Engine, RegressionTask]:
     """A method over SGD on the quadratic, in the virtual engine (rank None) or on this rank; `lr` may be a function."""
-    world = VirtualWorld(graph.world_size) if rank is None else engines.distributed_world(graph, name)
+    world = VirtualCommunicator(graph.world_size) if rank is None else engines.distributed_communicator(graph, name)
     rate = lr if callable(lr) else lambda step: lr
     task = task_of(graph.world_size)
     torch.manual_seed(0)

@@ -11,21 +11,21 @@ from pathlib import Path
 
 import pytest
 import torch
+from decent_core.tables.registry import planned
+from scripts.collect import unfinished
 
 from decent_core import topology
 from decent_core.config.compose import choices
 from decent_core.config.load import load
 from decent_core.config.task_package import import_task
 from decent_core.engine.flat import FlatLayout
-from decent_core.engine.virtual import VirtualWorld
+from decent_core.engine.virtual import VirtualCommunicator
 from decent_core.methods import METHODS
 from decent_core.records.record import write
 from decent_core.tables.costs import CountingWorkers, bytes_sent_per_step, row_elements
 from decent_core.tables.jobs import jobs_text, read_jobs
-from decent_core.tables.registry import planned
 from decent_core.tables.step_times import Sources
 from scripts import plan, reproduce, submit
-from scripts.collect import unfinished
 from tests.methods.test_methods import CASES
 from tests.support import ROOT, engines
 from tests.support.records import make_record
@@ -51,7 +51,7 @@ def test_bytes_are_those_that_the_engine_counts(name):
     options, optimizer, graph_name = (CASES | three)[name]
     graph = topology.build(graph_name, 4)
     task = ToyTask(seed=1, world_size=4)
-    engine = engines.build_engine(VirtualWorld(4), task, name, optimizer, graph, spread=0, options=options)
+    engine = engines.build_engine(VirtualCommunicator(4), task, name, optimizer, graph, spread=0, options=options)
     counted = 0.0
     for _ in range(STEPS):
         engines.train_step(engine, task)

@@ -93,9 +93,9 @@ def test_a_file_in_graphs_is_a_topology(tmp_path, monkeypatch):
         '"""Each worker averages with the next one."""\n'
         "from decent_core.topology.make_rounds import circulant\n"
         "from decent_core.topology.schedule import Schedule, static\n"
-        "from decent_core.topology.layout import World\n\n\n"
-        "def schedule(world: World, hop: int = 1) -> Schedule:\n"
-        "    return static(circulant(world.size, {0: 0.5, hop: 0.5}))\n"
+        "from decent_core.topology.layout import ClusterLayout\n\n\n"
+        "def schedule(layout: ClusterLayout, hop: int = 1) -> Schedule:\n"
+        "    return static(circulant(layout.size, {0: 0.5, hop: 0.5}))\n"
     )
     monkeypatch.setattr(topology.graphs, "__path__", [*topology.graphs.__path__, str(tmp_path)])
     assert "everyone_asks_the_next" in topology.names()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from decent_core import topology
-from decent_core.engine.virtual import VirtualWorld
+from decent_core.engine.virtual import VirtualCommunicator
 from decent_core.training import checkpoint, checkpoint_files
 from decent_core.training.checkpoint import Checkpoints
 from tests.support import engines
@@ -59,11 +59,11 @@ def assert_same_end(whole, resumed):
 
 def rank_trains(rank, folder, *arguments):
     graph = topology.build(arguments[2], WORLD, 2)
-    return train_toy(engines.distributed_world(graph, arguments[0]), folder, *arguments)
+    return train_toy(engines.distributed_communicator(graph, arguments[0]), folder, *arguments)
 
 
 def virtual_rank_trains(rank, folder, *arguments):
-    return train_toy(VirtualWorld(WORLD), folder, *arguments)
+    return train_toy(VirtualCommunicator(WORLD), folder, *arguments)
 
 
 def kill_when_reached(ranks, folder, step: int, processes: int) -> None:
@@ -107,7 +107,7 @@ def test_killed_run_continues_exactly(tmp_path, processes, method, optimizer, na
 
 def test_resume_in_the_middle_of_a_window_and_of_a_log_interval(tmp_path):
     """A checkpoint of step 4: one step into AccumAdam's second window of 3, four steps into a log interval of 5."""
-    world = VirtualWorld(WORLD)
+    world = VirtualCommunicator(WORLD)
     whole = train_toy(world, make(tmp_path / "whole"), "awc", "accum_adamw", "aer")
     half = make(tmp_path / "half")
     graph, task = topology.build("aer", WORLD, 2), ToyTask(seed=1, world_size=WORLD, dropout=0.2, batch_norm=True)
@@ -132,7 +132,7 @@ def make(folder):
 @pytest.fixture
 def saved(tmp_path):
     """Checkpoints of steps 18 and 20 of a finished run."""
-    train_toy(VirtualWorld(WORLD), tmp_path, "awc", "adamw", "ring")
+    train_toy(VirtualCommunicator(WORLD), tmp_path, "awc", "adamw", "ring")
     assert sorted(f.name for f in (tmp_path / "checkpoints").iterdir()) == ["step_00000018", "step_00000020"]
     return tmp_path / "checkpoints"
 
@@ -140,7 +140,7 @@ def saved(tmp_path):
 def reload(folder, resume="auto", optimizer="adamw"):
     graph, task = topology.build("ring", WORLD, 2), ToyTask(seed=1, world_size=WORLD, dropout=0.2, batch_norm=True)
     trainer, _, warnings = engines.make_trainer(
-        VirtualWorld(WORLD), folder, task, graph, "awc", optimizer, resume, steps=STEPS
+        VirtualCommunicator(WORLD), folder, task, graph, "awc", optimizer, resume, steps=STEPS
     )
     return trainer.engine.step, warnings
 
@@ -185,7 +185,7 @@ def test_what_only_has_a_checkpoints_name_is_in_nobodys_way(saved, kind, tmp_pat
             (saved / name).write_text("no checkpoint")
         else:
             (saved / name).symlink_to(tmp_path if kind == "link" else tmp_path / "nothing")
-    checkpoints = Checkpoints(saved, VirtualWorld(WORLD), 2, {}, lambda text: None)
+    checkpoints = Checkpoints(saved, VirtualCommunicator(WORLD), 2, {}, lambda text: None)
     assert reload(saved)[0] == 20
     checkpoints.save(22, {}), checkpoints.save(24, {})
     assert sorted(f.name for f in saved.glob("step_*")) == ["step_00000022", "step_00000024"]
@@ -196,7 +196,7 @@ def test_a_new_start_sets_the_former_runs_checkpoints_aside_and_keeps_its_own(sa
     """Former steps are later ones: they are neither kept in place of the new run's nor continued from."""
     step, warnings = reload(saved, resume="never")
     assert (step, len(warnings)) == (0, 1)
-    checkpoints = Checkpoints(saved, VirtualWorld(WORLD), 2, {}, warnings.append)
+    checkpoints = Checkpoints(saved, VirtualCommunicator(WORLD), 2, {}, warnings.append)
     for step in (3, 6, 9):
         checkpoints.save(step, {})
     assert sorted(f.name for f in saved.glob("step_*")) == ["step_00000006", "step_00000009"]
@@ -206,7 +206,7 @@ def test_a_new_start_sets_the_former_runs_checkpoints_aside_and_keeps_its_own(sa
 def test_the_checkpoint_just_saved_stays_beside_later_ones(saved):
     (saved / "step_00000020" / "rank_00000.pt").write_bytes(b"damaged")
     assert reload(saved)[0] == 18
-    Checkpoints(saved, VirtualWorld(WORLD), 1, {}, lambda text: None).save(19, {})
+    Checkpoints(saved, VirtualCommunicator(WORLD), 1, {}, lambda text: None).save(19, {})
     assert [f.name for f in saved.glob("step_*")] == ["step_00000019"]
 
 
@@ -227,7 +227,7 @@ def test_old_checkpoint_that_cannot_be_removed_does_not_end_the_run(saved, monke
             raise OSError(errno.EBUSY, "Device or resource busy")
 
     warnings = []
-    checkpoints = Checkpoints(saved, VirtualWorld(WORLD), 2, {}, warnings.append)
+    checkpoints = Checkpoints(saved, VirtualCommunicator(WORLD), 2, {}, warnings.append)
     monkeypatch.setattr(checkpoint_files.shutil, "rmtree", busy)
     monkeypatch.setattr(checkpoint, "make_empty", lambda folder: folder.mkdir())
     assert checkpoints.save(21, {}).is_dir()
@@ -241,7 +241,7 @@ def test_log_interval_may_change_when_a_run_continues(tmp_path, first, second):
     lines = []
     for interval in (first, second):
         trainer, log, _ = engines.make_trainer(
-            VirtualWorld(WORLD), tmp_path, task, graph, "awc", "adamw", steps=STEPS, log_every=interval,
+            VirtualCommunicator(WORLD), tmp_path, task, graph, "awc", "adamw", steps=STEPS, log_every=interval,
             checkpoint_every=8,
         )  # fmt: skip
         assert trainer.run().status == "ok"

@@ -12,7 +12,7 @@ from torch import nn
 
 from decent_core import topology
 from decent_core.engine.averaging import averaged, consensus_distance
-from decent_core.engine.virtual import VirtualWorld, mix_rows
+from decent_core.engine.virtual import VirtualCommunicator, mix_rows
 from decent_core.system.signals import StopRequest
 from tests.support import engines
 from tests.support.ranks import run_ranks
@@ -22,7 +22,7 @@ RING = topology.build("ring", 4)
 
 
 def trainer_on(tmp_path, task=None, world=None, graph=RING, method="awc", optimizer="adamw", **settings):
-    world = world or VirtualWorld(graph.world_size)
+    world = world or VirtualCommunicator(graph.world_size)
     task = task or ToyTask(seed=1, world_size=world.size)
     return engines.make_trainer(world, tmp_path / "c", task, graph, method, optimizer, **settings)
 
@@ -61,7 +61,7 @@ def test_model_that_the_last_update_has_spoilt_is_no_result(tmp_path):
 
 def diverge_on_one_rank(rank, tmp_path):
     graph = topology.build("ring", 3)
-    trainer, _, _ = trainer_on(tmp_path, ToyTask(seed=1, poison_step=7), engines.distributed_world(graph), graph)
+    trainer, _, _ = trainer_on(tmp_path, ToyTask(seed=1, poison_step=7), engines.distributed_communicator(graph), graph)
     return trainer.run()
 
 
@@ -100,7 +100,7 @@ def test_stop_signal_saves_and_the_run_continues_exactly(tmp_path, number):
 
 def stop_one_rank(rank, tmp_path):
     graph = topology.build("ring", 3)
-    trainer, _, _ = trainer_on(tmp_path, None, engines.distributed_world(graph), graph)
+    trainer, _, _ = trainer_on(tmp_path, None, engines.distributed_communicator(graph), graph)
     trainer.stop = StopRequest().listen()
     original = trainer._train_step
 
@@ -180,7 +180,7 @@ def test_recomputed_statistics_are_those_of_the_averaged_model(tmp_path):
 
 def evaluate_on(rank, tmp_path, world_size):
     graph = topology.build("complete", world_size)
-    world = VirtualWorld(world_size) if rank is None else engines.distributed_world(graph)
+    world = VirtualCommunicator(world_size) if rank is None else engines.distributed_communicator(graph)
     trainer, _, _ = trainer_on(tmp_path / str(world_size), ToyTask(), world, graph)
     for row in trainer.engine.x:
         row.copy_(torch.linspace(-1, 1, row.numel(), dtype=row.dtype))
@@ -281,7 +281,7 @@ def test_mixed_precision_stays_near_fp32(tmp_path, method, precision):
 def overflow(rank, tmp_path, method):
     """fp16 with a loss scale far too large for worker 0: it skips steps, the others go on, and all stay in step."""
     graph = topology.build("ring" if method == "awc" else "complete", 3)
-    world = VirtualWorld(3) if rank is None else engines.distributed_world(graph, method)
+    world = VirtualCommunicator(3) if rank is None else engines.distributed_communicator(graph, method)
     trainer, _, _ = trainer_on(
         tmp_path / f"{method}{rank}", None, world, graph, method, precision="fp16", diverged_patience=99
     )

@@ -15,7 +15,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from decent_core.topology.layout import World
+from decent_core.topology.layout import ClusterLayout
 from decent_core.topology.make_rounds import disjoint, peers
 from decent_core.topology.rounds import Ints, Round
 from decent_core.topology.schedule import Schedule, identity
@@ -29,12 +29,12 @@ class Step:
     trades: list[tuple[Ints, Ints, float]] = field(default_factory=list)
 
 
-def schedule(world: World, k: int = 1) -> Schedule:
-    """Serves any world. The period is at most 2 log_{k+1}(N) + 2."""
+def schedule(layout: ClusterLayout, k: int = 1) -> Schedule:
+    """Serves any number of workers. The period is at most 2 log_{k+1}(N) + 2."""
     if k < 1:
         raise ValueError(f"k, the number of peers a round, must be at least 1, got {k}")
-    steps = _shortest(np.arange(world.size), k + 1)
-    return Schedule(len(steps), lambda step: _round(world.size, steps[step])) if steps else identity(world.size)
+    steps = _shortest(np.arange(layout.size), k + 1)
+    return Schedule(len(steps), lambda step: _round(layout.size, steps[step])) if steps else identity(layout.size)
 
 
 def _shortest(workers: Ints, base: int) -> list[Step]:

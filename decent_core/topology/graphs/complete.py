@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from decent_core.topology.layout import World
+from decent_core.topology.layout import ClusterLayout
 from decent_core.topology.make_rounds import disjoint
 from decent_core.topology.schedule import Schedule, static
 
 SPARSE = True
 
 
-def schedule(world: World) -> Schedule:
-    """Serves any world."""
-    return static(disjoint(world.size, np.arange(world.size)[None, :]))
+def schedule(layout: ClusterLayout) -> Schedule:
+    """Serves any number of workers."""
+    return static(disjoint(layout.size, np.arange(layout.size)[None, :]))

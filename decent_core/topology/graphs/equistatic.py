@@ -8,14 +8,14 @@ from typing import Literal
 
 import numpy as np
 
-from decent_core.topology.layout import World
+from decent_core.topology.layout import ClusterLayout
 from decent_core.topology.make_rounds import circulant
 from decent_core.topology.schedule import Schedule, identity, static
 
 
-def schedule(world: World, m: int | None = None, seed: int = 0, kind: Literal["d", "u"] = "d") -> Schedule:
-    """Serves any world. m offsets (null: ceil(log2 N)); kind `d` is directed, `u` takes half of each direction."""
-    n = world.size
+def schedule(layout: ClusterLayout, m: int | None = None, seed: int = 0, kind: Literal["d", "u"] = "d") -> Schedule:
+    """Any number of workers. m offsets (null: ceil(log2 N)); kind `d` is directed, `u` takes half of each direction."""
+    n = layout.size
     if n == 1:
         return identity(1)
     m = (n - 1).bit_length() if m is None else m

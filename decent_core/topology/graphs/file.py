@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from decent_core.topology.layout import World
+from decent_core.topology.layout import ClusterLayout
 from decent_core.topology.make_rounds import peers
 from decent_core.topology.rounds import Floats, Round
 from decent_core.topology.schedule import Schedule, cycle
@@ -19,14 +19,14 @@ from decent_core.topology.schedule import Schedule, cycle
 TOLERANCE = 1e-10
 
 
-def schedule(world: World, path: str = "", directed: bool = False) -> Schedule:
+def schedule(layout: ClusterLayout, path: str = "", directed: bool = False) -> Schedule:
     """Serves the world of the file's size. `directed`: only the columns must sum to 1, for the method `sgp`."""
     if not path:
         raise ValueError("path must name a .npy, .npz, .csv or .json file")
     matrices = _read(Path(path))
     if matrices.ndim != 3 or matrices.shape[1] != matrices.shape[2] or not len(matrices):
         raise ValueError(f"{path} must hold square matrices, got an array of shape {list(matrices.shape)}")
-    if matrices.shape[1] != world.size:
+    if matrices.shape[1] != layout.size:
         raise ValueError(f"{path} serves world_size={matrices.shape[1]}")
     for step, matrix in enumerate(matrices):
         _check(matrix, directed, f"{path}, round {step}")

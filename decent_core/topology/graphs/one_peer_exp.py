@@ -3,16 +3,16 @@
 Ying et al., "Exponential graph is provably efficient for decentralized deep training" (NeurIPS 2021), eq. 7.
 """
 
-from decent_core.topology.layout import World
+from decent_core.topology.layout import ClusterLayout
 from decent_core.topology.make_rounds import circulant
 from decent_core.topology.schedule import Schedule, identity
 
 SPARSE = True
 
 
-def schedule(world: World) -> Schedule:
-    """Serves any world. The product over one period is J exactly if N is a power of two."""
-    if world.size == 1:
+def schedule(layout: ClusterLayout) -> Schedule:
+    """Serves any number of workers. The product over one period is J exactly if N is a power of two."""
+    if layout.size == 1:
         return identity(1)
-    period = (world.size - 1).bit_length()
-    return Schedule(period, lambda step: circulant(world.size, {0: 0.5, 2**step: 0.5}))
+    period = (layout.size - 1).bit_length()
+    return Schedule(period, lambda step: circulant(layout.size, {0: 0.5, 2**step: 0.5}))

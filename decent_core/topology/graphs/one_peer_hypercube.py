@@ -5,21 +5,21 @@ Called `one-peer-exp` in Decent-DP and `Exp` in arXiv 2410.11998.
 
 import numpy as np
 
-from decent_core.topology.layout import World
+from decent_core.topology.layout import ClusterLayout
 from decent_core.topology.make_rounds import disjoint
 from decent_core.topology.schedule import Schedule, identity
 
 SPARSE = True
 
 
-def schedule(world: World) -> Schedule:
+def schedule(layout: ClusterLayout) -> Schedule:
     """Serves powers of two."""
-    if world.log2 == 0:
+    if layout.log2 == 0:
         return identity(1)
-    lower = np.arange(world.size)
+    lower = np.arange(layout.size)
 
     def pairs(step: int) -> np.ndarray:
         first = lower[lower & 2**step == 0]
         return np.stack((first, first ^ 2**step), axis=1)
 
-    return Schedule(world.log2, lambda step: disjoint(world.size, pairs(step)))
+    return Schedule(layout.log2, lambda step: disjoint(layout.size, pairs(step)))

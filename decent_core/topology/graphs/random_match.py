@@ -6,7 +6,7 @@ to come from anywhere to the mean, the same ones follow again.
 
 import numpy as np
 
-from decent_core.topology.layout import World
+from decent_core.topology.layout import ClusterLayout
 from decent_core.topology.make_rounds import disjoint
 from decent_core.topology.rounds import Round
 from decent_core.topology.schedule import Schedule, identity
@@ -15,11 +15,11 @@ PERIOD = 1024
 SPARSE = True
 
 
-def schedule(world: World, seed: int = 0) -> Schedule:
-    """Serves any world."""
-    if world.size == 1:
+def schedule(layout: ClusterLayout, seed: int = 0) -> Schedule:
+    """Serves any number of workers."""
+    if layout.size == 1:
         return identity(1)
-    return Schedule(PERIOD, lambda step: _matching(world.size, seed, step))
+    return Schedule(PERIOD, lambda step: _matching(layout.size, seed, step))
 
 
 def _matching(world_size: int, seed: int, step: int) -> Round:

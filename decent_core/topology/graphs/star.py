@@ -5,12 +5,12 @@ Its round holds N x N numbers, since the centre has N - 1 neighbours.
 
 import numpy as np
 
-from decent_core.topology.layout import World
+from decent_core.topology.layout import ClusterLayout
 from decent_core.topology.make_rounds import metropolis
 from decent_core.topology.schedule import Schedule, static
 
 
-def schedule(world: World) -> Schedule:
-    """Serves any world. rho = 1 - 1/N."""
-    leaves = np.arange(1, world.size)
-    return static(metropolis(world.size, np.stack((np.zeros_like(leaves), leaves), axis=1)))
+def schedule(layout: ClusterLayout) -> Schedule:
+    """Serves any number of workers. rho = 1 - 1/N."""
+    leaves = np.arange(1, layout.size)
+    return static(metropolis(layout.size, np.stack((np.zeros_like(leaves), leaves), axis=1)))

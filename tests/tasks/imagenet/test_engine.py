@@ -6,7 +6,7 @@ import torch
 
 from decent_core import topology
 from decent_core.engine.averaging import averaged
-from decent_core.engine.virtual import VirtualWorld
+from decent_core.engine.virtual import VirtualCommunicator
 from tests.support import engines, images
 from tests.support.ranks import run_ranks
 
@@ -23,7 +23,7 @@ def run(world, method, name):
 
 
 def rank_runs(rank, method, name):
-    return run(engines.distributed_world(topology.build(name, WORLD, 2), method), method, name)
+    return run(engines.distributed_communicator(topology.build(name, WORLD, 2), method), method, name)
 
 
 def ranks_run_both(rank):
@@ -33,7 +33,7 @@ def ranks_run_both(rank):
 def test_virtual_workers_equal_ranks_with_batch_norm():
     by_rank = run_ranks(ranks_run_both, WORLD)
     for number, case in enumerate((("awc", "aer"), ("allreduce", "complete"))):
-        rows, buffers = run(VirtualWorld(WORLD), *case)
+        rows, buffers = run(VirtualCommunicator(WORLD), *case)
         for rank, results in enumerate(by_rank):
             np.testing.assert_allclose(results[number][0][0], rows[rank], rtol=1e-9, atol=1e-11)
             for ours, theirs in zip(results[number][1][0], buffers[rank], strict=True):
@@ -46,7 +46,7 @@ def trainer(folder, steps, **settings):
     graph = topology.build("aer", WORLD, 2)
     cadence = {"checkpoint_every": 5, "eval_every": 4, "log_every": 2, "precision": "fp32", **settings}
     return engines.make_trainer(
-        VirtualWorld(WORLD), folder, images.task(WORLD), graph, "awc", "accum_adam", steps=steps, **cadence
+        VirtualCommunicator(WORLD), folder, images.task(WORLD), graph, "awc", "accum_adam", steps=steps, **cadence
     )[0]
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from decent_core import topology
-from decent_core.engine.virtual import VirtualWorld
+from decent_core.engine.virtual import VirtualCommunicator
 from tests.support import engines, needs, wmt14
 from tests.support.ranks import run_ranks
 
@@ -32,12 +32,14 @@ def train(world, folder, places, method="awc", name="aer", fail_at=None, model="
 
 def rank_trains(rank, folder, places, method, name):
     graph = topology.build(name, WORLD, 2)
-    return train(engines.distributed_world(graph, method), folder, places, method, name, steps=4)
+    return train(engines.distributed_communicator(graph, method), folder, places, method, name, steps=4)
 
 
 @pytest.mark.parametrize(("method", "name"), [("awc", "aer"), ("allreduce", "complete")])
 def test_ranks_and_virtual_workers_agree(tmp_path, method, name):
-    metrics, rows, notes = train(VirtualWorld(WORLD), tmp_path / "virtual", wmt14.places(), method, name, steps=4)
+    metrics, rows, notes = train(
+        VirtualCommunicator(WORLD), tmp_path / "virtual", wmt14.places(), method, name, steps=4
+    )
     patience = {"seconds": 200, "group_timeout": 120}  # each rank imports transformers
     ranks = run_ranks(rank_trains, WORLD, tmp_path / "ranks", wmt14.places(), method, name, **patience)
     for rank, (theirs, row, _) in enumerate(ranks):
@@ -50,17 +52,17 @@ def test_ranks_and_virtual_workers_agree(tmp_path, method, name):
 
 def test_run_killed_within_an_epoch_continues_exactly(tmp_path):
     options = {"steps": 12, "checkpoint_every": 2, "eval_every": 6}
-    metrics, rows, _ = train(VirtualWorld(WORLD), tmp_path / "whole", wmt14.places(), **options)
+    metrics, rows, _ = train(VirtualCommunicator(WORLD), tmp_path / "whole", wmt14.places(), **options)
     with pytest.raises(RuntimeError, match="killed"):
-        train(VirtualWorld(WORLD), tmp_path / "killed", wmt14.places(), fail_at=7, **options)
-    resumed, again, _ = train(VirtualWorld(WORLD), tmp_path / "killed", wmt14.places(), **options)
+        train(VirtualCommunicator(WORLD), tmp_path / "killed", wmt14.places(), fail_at=7, **options)
+    resumed, again, _ = train(VirtualCommunicator(WORLD), tmp_path / "killed", wmt14.places(), **options)
     assert np.array_equal(again, rows)
     assert resumed == metrics
 
 
 @needs.fairseq
 def test_fairseqs_model_trains_on_the_engine(tmp_path):
-    metrics, rows, _ = train(VirtualWorld(WORLD), tmp_path, wmt14.places(), model="fairseq_transformer", steps=3)
+    metrics, rows, _ = train(VirtualCommunicator(WORLD), tmp_path, wmt14.places(), model="fairseq_transformer", steps=3)
     assert rows.shape[0] == WORLD
     assert not np.array_equal(rows[0], rows[1])
     assert {"val_loss", "bleu", "local_bleu"} <= set(metrics)
