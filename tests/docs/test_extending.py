@@ -44,6 +44,7 @@ def run(project: Path, command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_commands_of_the_page_run_with_what_it_adds(project):
     commands = [line for block in blocks("bash") for line in block.splitlines()]
     assert len(commands) == 4

@@ -142,6 +142,7 @@ def test_connections_are_paced_without_root():
 
 
 @needs.decent_dp
+@pytest.mark.slow
 def test_bench_measures_without_shaping(tmp_path, capfd, monkeypatch):
     def impossible():
         raise ValueError("no iproute2")

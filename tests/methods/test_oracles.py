@@ -106,6 +106,7 @@ def test_virtual_workers_rest_at_the_fixed_point_and_their_mean_obeys_its_law(ca
     check_mean(case, x)
 
 
+@pytest.mark.slow
 def test_gloo_ranks_rest_at_the_fixed_point_and_their_mean_obeys_its_law(gloo):
     for case, x in zip(ON_RANKS, gloo[0], strict=True):
         check_rest(case, x)
@@ -126,7 +127,7 @@ def test_fixed_points_solve_the_equations_they_stand_for():
     np.testing.assert_allclose(of["atc"], dsgd, rtol=1e-13)
 
 
-@pytest.mark.parametrize("world", ["virtual", "gloo"])
+@pytest.mark.parametrize("world", ["virtual", pytest.param("gloo", marks=pytest.mark.slow)])
 def test_push_keeps_the_sum_of_weights_and_finds_the_mean(world, request):
     start, z, weights = push() if world == "virtual" else request.getfixturevalue("gloo")[1]
     np.testing.assert_allclose(weights.sum(axis=(1, 2)), WORLD, rtol=1e-14)

@@ -85,9 +85,9 @@ def kill_when_reached(ranks, folder, step: int, processes: int) -> None:
         (1, "awc", "accum_adamw", "aer"),
         (1, "allreduce", "adamw", "complete"),
         (4, "awc", "accum_adamw", "aer"),
-        (4, "atc", "sgd", "ring"),
+        pytest.param(4, "atc", "sgd", "ring", marks=pytest.mark.slow),
         (4, "allreduce", "accum_adam", "complete"),
-        (4, "gradient_tracking", "adamw", "ring"),
+        pytest.param(4, "gradient_tracking", "adamw", "ring", marks=pytest.mark.slow),
     ],
 )
 def test_killed_run_continues_exactly(tmp_path, processes, method, optimizer, name):

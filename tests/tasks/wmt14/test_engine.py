@@ -35,7 +35,9 @@ def rank_trains(rank, folder, places, method, name):
     return train(engines.distributed_communicator(graph, method), folder, places, method, name, steps=4)
 
 
-@pytest.mark.parametrize(("method", "name"), [("awc", "aer"), ("allreduce", "complete")])
+@pytest.mark.parametrize(
+    ("method", "name"), [("awc", "aer"), pytest.param("allreduce", "complete", marks=pytest.mark.slow)]
+)
 def test_ranks_and_virtual_workers_agree(tmp_path, method, name):
     metrics, rows, notes = train(
         VirtualCommunicator(WORLD), tmp_path / "virtual", wmt14.places(), method, name, steps=4
