@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from decent_core.config.command_line import choose_verb, explained, run_main
+from decent_core.config.command_line import choose_verb, run_main, show_usage
 from decent_core.display.times import TimeLeft, readable
 
 LINE_SECONDS = 10.0  # between two lines of a job log
@@ -61,11 +61,11 @@ def main(arguments: Sequence[str]) -> None:
 def prepare_task(arguments: Sequence[str]) -> None:
     """The data of the configuration's task."""
     # not at the top: each tokenising process imports this file, and would import torch
-    from decent_core.config.help import wanted_help
+    from decent_core.config.help import show_help
     from decent_core.config.load import load
     from decent_core.config.task_package import import_task
 
-    if wanted_help(arguments, __doc__):
+    if show_help(arguments, __doc__):
         return
     config = load(arguments)
     display = Display()
@@ -80,7 +80,7 @@ def derive_assets(names: Sequence[str]) -> None:
     """The embedded data, anew: the same bytes as before unless their source or its derivation changed."""
     from tasks.derive_assets import ASSETS
 
-    if explained(names, f"{__doc__}\nNames of assets: {', '.join(ASSETS)}"):
+    if show_usage(names, f"{__doc__}\nNames of assets: {', '.join(ASSETS)}"):
         return
     if unknown := [name for name in names if name not in ASSETS]:
         raise ValueError(f"{unknown[0]}: no such asset; choose from {', '.join(ASSETS)}")
@@ -93,7 +93,7 @@ def bring_wordnet(arguments: Sequence[str]) -> None:
     """WordNet, for METEOR; nothing is fetched if it is there."""
     from tasks.wmt14 import wordnet
 
-    if explained(arguments, __doc__):
+    if show_usage(arguments, __doc__):
         return
     if arguments:
         raise ValueError(f"{arguments[0]}: wordnet takes no arguments")

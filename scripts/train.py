@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from decent_core.config.command_line import run_main
-from decent_core.config.help import wanted_help
+from decent_core.config.help import show_help
 from decent_core.config.load import load
 from decent_core.system.signals import StopRequest
 
@@ -25,7 +25,7 @@ IN_RECORD = "--status-in-record"
 def main(arguments: Sequence[str]) -> int:
     """One training run; returns the exit status."""
     overrides = [text for text in arguments if text != IN_RECORD]
-    if wanted_help(overrides, __doc__):
+    if show_help(overrides, __doc__):
         return 0
     stop = StopRequest().listen()
     config = load(overrides)

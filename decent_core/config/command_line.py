@@ -112,8 +112,8 @@ def _parsed(text: str) -> object:
     return values["value"]
 
 
-def explained(arguments: Sequence[str], usage: str | None) -> bool:
-    """Whether the user only wanted to know what a script without options does; it has been printed then."""
+def show_usage(arguments: Sequence[str], usage: str | None) -> bool:
+    """Print the usage of a command without options if the arguments ask for it; returns whether they do."""
     if "--help" not in arguments and "-h" not in arguments:
         return False
     print((usage or "").strip())

@@ -17,8 +17,8 @@ ENDING = """--help with choices shows the keys that there are with them: --help 
 SHOWS = ("--help", "-h", "--print-config")
 
 
-def wanted_help(arguments: Sequence[str], usage: str | None) -> bool:
-    """Whether the user only wanted to see something; it has been printed then.
+def show_help(arguments: Sequence[str], usage: str | None) -> bool:
+    """Print help or the composed configuration if the arguments ask for it; returns whether they do.
 
     Raises ValueError if a given choice or key is wrong.
     """
@@ -35,7 +35,7 @@ def wanted_help(arguments: Sequence[str], usage: str | None) -> bool:
 def _describe(given: Sequence[str]) -> str:
     """The groups with their choices, and the keys that there are with the given ones, with their values."""
     values, names = compose(given, complete=False)
-    own = {key.name for key in fields(SCHEDULES[values["schedule"]["name"]])}  # a recipe may have others, for another
+    own = {key.name for key in fields(SCHEDULES[values["schedule"]["name"]])}  # a task may have others, for another
     values["schedule"] = {key: value for key, value in values["schedule"].items() if key in own}
     lines = ["Choices (GROUP=NAME; what is chosen is marked *):"]
     for group in GROUPS:

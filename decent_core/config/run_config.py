@@ -35,7 +35,7 @@ class Basics:
 
 @dataclass(frozen=True)
 class RunConfig(Basics):
-    """Everything that a run is told."""
+    """Everything that a run is configured with."""
 
     scale: str
     experiment: str | None  # the row of a table, if it was chosen

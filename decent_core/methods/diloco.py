@@ -22,7 +22,7 @@ class DiLoCo(Method):
     every: int = 50  # H, steps
     outer_lr: float = 0.7
     outer_momentum: float = 0.9  # mu
-    x0: Tensor = state()  # [D], all workers' alike
+    x0: Tensor = state()  # [D], the same for all workers
     u: Tensor = state()  # [D]
 
     def __post_init__(self) -> None:

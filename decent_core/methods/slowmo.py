@@ -25,7 +25,7 @@ class SlowMo(Method):
     tau: int = 12  # steps
     alpha: float = 1.0
     slow_beta: float = 0.5
-    x0: Tensor = state()  # [D], all workers' alike
+    x0: Tensor = state()  # [D], the same for all workers
     u: Tensor = state()  # [D]
     inner: Method = field(init=False, repr=False)
 

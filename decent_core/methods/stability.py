@@ -37,6 +37,6 @@ def refuse_growth(method: str, topology: Topology, factor: float, needed: str) -
     """Raises ValueError where workers' differences grow by `factor` a step, which says what is `needed`."""
     if factor >= SETTLES:
         raise ValueError(
-            f"topology={topology.name} with {topology.world_size} workers: method={method} would blow up there, the "
+            f"topology={topology.name} with {topology.world_size} workers: method={method} would diverge there: the "
             f"workers' differences grow by a factor of {factor:.3g} a step. It needs {needed}"
         )

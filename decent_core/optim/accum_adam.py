@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from decent_core.optim.ranges import check_knobs
+from decent_core.optim.ranges import check_ranges
 
 Operands = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # x, g, M, V, b of one tensor, all of its shape
 
@@ -145,7 +145,7 @@ class AccumAdam(Optimizer):
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        check_knobs(f"{type(self).__name__} ", self.defaults | param_group)
+        check_ranges(f"{type(self).__name__} ", self.defaults | param_group)
         super().add_param_group(param_group)
 
     @torch.no_grad()

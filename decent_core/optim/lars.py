@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from decent_core.optim.ranges import check_knobs
+from decent_core.optim.ranges import check_ranges
 
 
 def trust_ratio(x: Tensor, g: Tensor, weight_decay: float, trust_coefficient: float, eps: float) -> Tensor:
@@ -56,7 +56,7 @@ class LARS(Optimizer):
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        check_knobs("LARS ", self.defaults | param_group)
+        check_ranges("LARS ", self.defaults | param_group)
         super().add_param_group(param_group)
 
     @torch.no_grad()

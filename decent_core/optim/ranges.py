@@ -1,4 +1,4 @@
-"""The ranges of optimizer and schedule knobs, in one table, so that settings and optimizers refuse the same values."""
+"""Ranges of the settings of optimizers and schedules, in one table: both refuse the same values."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ def _rising_steps(value: Any) -> bool:
     return all(before < after for before, after in zip([0, *value], value, strict=False))
 
 
-# knob: (whether a value is in range, the range in words)
+# setting: (whether a value is in range, the range in words)
 RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "lr": (_at_least_zero, "a finite number >= 0"),
     "betas": (_two_betas, "two numbers with 0 <= beta < 1"),
@@ -53,12 +53,12 @@ RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def check_knobs(owner: str, knobs: Mapping[str, Any]) -> None:
-    """Raises ValueError for the first knob that is out of its range; names without a range in the table pass.
+def check_ranges(owner: str, settings: Mapping[str, Any]) -> None:
+    """Raises ValueError for the first setting that is out of its range; names without a range in the table pass.
 
-    `owner` stands before the knob's name in the message: `optimizer.`, `schedule.` or a class name and a space.
+    `owner` stands before the setting's name in the message: `optimizer.`, `schedule.` or a class name and a space.
     """
-    for name, value in knobs.items():
+    for name, value in settings.items():
         holds, needed = RANGES.get(name, (None, ""))
         if holds is not None and not holds(value):
             raise ValueError(f"{owner}{name}: {needed} is needed, {value!r} was given")

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Literal
 
-from decent_core.optim.ranges import check_knobs
+from decent_core.optim.ranges import check_ranges
 
 
 def _warm_up(step: int, warmup_steps: int, warmup_start: float) -> float:
@@ -40,7 +40,7 @@ class Cosine:
     final_fraction: float  # fraction of the peak rate
 
     def __post_init__(self) -> None:
-        check_knobs("schedule.", vars(self))
+        check_ranges("schedule.", vars(self))
 
     def factor(self, step: int, steps: int) -> float:
         if step < self.warmup_steps:
@@ -60,7 +60,7 @@ class InverseSqrt:
     warmup_start: float  # fraction of the peak rate in step 0
 
     def __post_init__(self) -> None:
-        check_knobs("schedule.", vars(self))
+        check_ranges("schedule.", vars(self))
         if self.warmup_steps == 0:
             raise ValueError("schedule.warmup_steps: inverse_sqrt decays from the end of its warm-up, >= 1 is needed")
 
@@ -81,7 +81,7 @@ class MultiStep:
     gamma: float
 
     def __post_init__(self) -> None:
-        check_knobs("schedule.", vars(self))
+        check_ranges("schedule.", vars(self))
 
     def factor(self, step: int, steps: int) -> float:
         passed = bisect_right(self.milestones, step)

@@ -9,7 +9,7 @@ from torch import optim
 
 from decent_core.optim.accum_adam import AccumAdam, AccumAdamW
 from decent_core.optim.lars import LARS
-from decent_core.optim.ranges import check_knobs
+from decent_core.optim.ranges import check_ranges
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class SGDSettings:
     weight_decay: float
 
     def __post_init__(self) -> None:
-        check_knobs("optimizer.", vars(self))
+        check_ranges("optimizer.", vars(self))
         if self.nesterov and self.momentum == 0:
             raise ValueError("optimizer.nesterov: a momentum > 0 is needed, optimizer.momentum is 0")
 
@@ -39,7 +39,7 @@ class AdamSettings:
     weight_decay: float
 
     def __post_init__(self) -> None:
-        check_knobs("optimizer.", vars(self))
+        check_ranges("optimizer.", vars(self))
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class AccumAdamSettings:
     eps_inside: bool
 
     def __post_init__(self) -> None:
-        check_knobs("optimizer.", vars(self))
+        check_ranges("optimizer.", vars(self))
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class LARSSettings:
     eps: float
 
     def __post_init__(self) -> None:
-        check_knobs("optimizer.", vars(self))
+        check_ranges("optimizer.", vars(self))
 
 
 OptimizerSettings = SGDSettings | AdamSettings | AccumAdamSettings | LARSSettings
@@ -84,8 +84,8 @@ OPTIMIZERS: dict[str, type[OptimizerSettings]] = {
 }
 
 
-def _lars(groups: list[dict[str, Any]], **knobs: Any) -> LARS:
-    return LARS([group | {"adapt": group["kind"] == "matrices"} for group in groups], **knobs)
+def _lars(groups: list[dict[str, Any]], **options: Any) -> LARS:
+    return LARS([group | {"adapt": group["kind"] == "matrices"} for group in groups], **options)
 
 
 # torch's own run on their foreach path, as ours do, so that no optimizer is timed on faster kernels than another.
@@ -103,5 +103,5 @@ _BUILDERS: dict[str, Callable[..., optim.Optimizer]] = {
 
 def build(settings: OptimizerSettings, groups: list[dict[str, Any]]) -> optim.Optimizer:
     """The optimizer of `settings` over `groups`, which are `parameter_groups`' or have its keys."""
-    knobs = {knob: value for knob, value in vars(settings).items() if knob != "name"}
-    return _BUILDERS[settings.name](groups, **knobs)
+    options = {name: value for name, value in vars(settings).items() if name != "name"}
+    return _BUILDERS[settings.name](groups, **options)

@@ -41,7 +41,7 @@ class PlanOptions:
 def show_plan(chosen: PlanOptions) -> int:
     """Show the plan, and write the jobs file if one is wanted.
 
-    Step times are given (step_ms), measured in the records of runs that are alike, or published; where nobody has
+    Step times are given (step_ms), measured in the records of runs with the same steps, or published; where nobody has
     measured, none is shown.
     """
     found = plan(chosen.table, chosen.scale, chosen.seeds, Path(chosen.runs), chosen.overrides, launched=True)

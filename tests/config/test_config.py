@@ -9,7 +9,7 @@ import yaml
 
 from decent_core.config.choices import CONF, FILE_GROUPS, choices, registry, scales_of
 from decent_core.config.compose import MissingValue, NotAtThisScale, compose
-from decent_core.config.help import wanted_help
+from decent_core.config.help import show_help
 from decent_core.config.load import load
 from decent_core.methods import METHODS
 from decent_core.records.identity import WITHOUT_EFFECT, config_hash
@@ -255,14 +255,14 @@ def test_gpt2_rows_change_one_thing_at_a_time(one, other, parts, scale):
 
 
 def test_help_and_print_config_show_and_run_nothing(capsys):
-    assert wanted_help(["--help"], "Usage.")
+    assert show_help(["--help"], "Usage.")
     shown = capsys.readouterr().out
     assert shown.startswith("Usage.")
     for text in ("accum_adamw", "p/gpt2/dadam_aer", "one_peer_hypercube", "trainer.steps=", "local_size="):
         assert text in shown
-    assert wanted_help(["--print-config", "experiment=p/gpt2/dadam_aer"], "")
+    assert show_help(["--print-config", "experiment=p/gpt2/dadam_aer"], "")
     assert yaml.safe_load(capsys.readouterr().out) == load(["experiment=p/gpt2/dadam_aer"]).as_dict()
-    assert not wanted_help(["seed=1"], "")
+    assert not show_help(["seed=1"], "")
 
 
 def test_compose_leaves_no_folder_behind(tmp_path, monkeypatch):

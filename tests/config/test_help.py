@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from decent_core.config.help import wanted_help
+from decent_core.config.help import show_help
 from decent_core.config.load import load
 
 CHOICES = [
@@ -22,7 +22,7 @@ CHOICES = [
 
 
 def shown_by(capsys, *arguments):
-    assert wanted_help([*arguments], "Usage.")
+    assert show_help([*arguments], "Usage.")
     return capsys.readouterr().out
 
 
@@ -57,4 +57,4 @@ def test_help_shows_what_has_no_value_and_must_be_given(capsys):
 
 def test_help_refuses_a_wrong_choice():
     with pytest.raises(ValueError, match="method=slowmoo: no such method; did you mean slowmo"):
-        wanted_help(["--help", "method=slowmoo"], "Usage.")
+        show_help(["--help", "method=slowmoo"], "Usage.")

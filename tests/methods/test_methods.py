@@ -160,7 +160,7 @@ REFUSED = [
         "method=slowmo method.base=decentlam topology=ring optimizer=sgd optimizer.nesterov=true",
         "optimizer.nesterov=true: method=decentlam is defined",
     ),
-    ("method=d2 topology=ring optimizer=sgd", "topology=ring with 8 workers: method=d2 would blow up there"),
+    ("method=d2 topology=ring optimizer=sgd", "topology=ring with 8 workers: method=d2 would diverge there"),
     ("method=d2 topology=one_peer_exp optimizer=sgd", "topology=one_peer_exp with 8 workers: method=d2 would"),
     (
         "method=decentlam topology=static_exp optimizer=sgd",

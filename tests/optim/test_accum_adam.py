@@ -63,15 +63,15 @@ def test_accum_adam_is_the_reference(
         {"params": params[:2], "weight_decay": weight_decays[0]},
         {"params": params[2:], "weight_decay": weight_decays[1], "window": window + 1},
     ]
-    knobs = {"betas": (beta1, beta2), "eps": eps, "eps_inside": eps_inside}
-    optimizer = cls(groups, lr=1.0, weight_decay=0.5, window=window, foreach=foreach, **knobs)
+    settings = {"betas": (beta1, beta2), "eps": eps, "eps_inside": eps_inside}
+    optimizer = cls(groups, lr=1.0, weight_decay=0.5, window=window, foreach=foreach, **settings)
     references = [
         AccumAdamReference(
             x=p.detach().numpy().copy(),
             k=group.get("window", window),
             weight_decay=group["weight_decay"],
             decoupled=cls is AccumAdamW,
-            **knobs,
+            **settings,
         )
         for group in groups
         for p in group["params"]
@@ -95,11 +95,11 @@ def test_accum_adam_is_the_reference(
 @pytest.mark.parametrize("cls", [AccumAdam, AccumAdamW])
 def test_accum_adam_with_window_one_is_torch_bit_for_bit(cls, foreach, weight_decay, dtype):
     shapes = [(33, 17), (65,), (), (3, 2, 3, 3)]
-    knobs = KNOBS | {"weight_decay": weight_decay}
+    settings = KNOBS | {"weight_decay": weight_decay}
     ours, theirs = parameters(0, shapes, dtype), parameters(0, shapes, dtype)
-    optimizer = cls(ours, window=1, foreach=foreach, **knobs)
+    optimizer = cls(ours, window=1, foreach=foreach, **settings)
     torch_cls = {AccumAdam: torch.optim.Adam, AccumAdamW: torch.optim.AdamW}[cls]
-    torch_optimizer = torch_cls(theirs, foreach=False, **knobs)
+    torch_optimizer = torch_cls(theirs, foreach=False, **settings)
     for step in range(50):
         missing = {1} if step % 3 == 0 else set()
         rate = 1e-2 / (1 + step)
@@ -240,7 +240,7 @@ def test_accum_adam_without_any_gradient_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    ("knobs", "message"),
+    ("settings", "message"),
     [
         ({"lr": -1.0}, r"AccumAdam lr: a finite number >= 0 is needed, -1.0 was given"),
         ({"betas": (0.9, 1.0)}, r"AccumAdam betas: two numbers with 0 <= beta < 1 is needed, \(0.9, 1.0\) was given"),
@@ -250,11 +250,11 @@ def test_accum_adam_without_any_gradient_changes_nothing():
         ({"window": 2.0}, r"AccumAdam window: .* 2.0 was given"),
     ],
 )
-def test_accum_adam_refuses_values_out_of_range(knobs, message):
+def test_accum_adam_refuses_values_out_of_range(settings, message):
     with pytest.raises(ValueError, match=message):
-        AccumAdam(parameters(0), **(KNOBS | {"window": 2} | knobs))
+        AccumAdam(parameters(0), **(KNOBS | {"window": 2} | settings))
     with pytest.raises(ValueError, match=message):
-        AccumAdam([{"params": parameters(0), **knobs}], **(KNOBS | {"window": 2}))
+        AccumAdam([{"params": parameters(0), **settings}], **(KNOBS | {"window": 2}))
 
 
 def test_accum_adam_refuses_sparse_gradients_and_complex_parameters():

@@ -35,10 +35,10 @@ def test_lars_is_the_reference(momentum, weight_decay, trust_coefficient, eps, z
         arrays[0] = np.zeros_like(arrays[0])
     params = [torch.tensor(array, requires_grad=True) for array in arrays]
     groups = [{"params": params[:2]}, {"params": params[2:], "adapt": False, "weight_decay": 0.0}]
-    knobs = {"momentum": momentum, "trust_coefficient": trust_coefficient, "eps": eps}
-    optimizer = LARS(groups, lr=1.0, weight_decay=weight_decay, **knobs)
+    settings = {"momentum": momentum, "trust_coefficient": trust_coefficient, "eps": eps}
+    optimizer = LARS(groups, lr=1.0, weight_decay=weight_decay, **settings)
     references = [
-        LARSReference(x=array, weight_decay=weight_decay if number < 2 else 0.0, adapt=number < 2, **knobs)
+        LARSReference(x=array, weight_decay=weight_decay if number < 2 else 0.0, adapt=number < 2, **settings)
         for number, array in enumerate(arrays)
     ]
     for step, rate in enumerate(rates):

@@ -99,7 +99,7 @@ def test_schedules_are_listed_by_their_name():
 
 
 @pytest.mark.parametrize(
-    ("schedule", "knobs", "message"),
+    ("schedule", "settings", "message"),
     [
         (Cosine, {"warmup_steps": -1, "warmup_start": 0.0, "final_fraction": 0.1}, "warmup_steps: .* -1 was given"),
         (Cosine, {"warmup_steps": 1, "warmup_start": 1.5, "final_fraction": 0.1}, "warmup_start: .* 1.5 was given"),
@@ -117,7 +117,7 @@ def test_schedules_are_listed_by_their_name():
         ),
     ],
 )
-def test_schedules_refuse_values_out_of_range(schedule, knobs, message):
+def test_schedules_refuse_values_out_of_range(schedule, settings, message):
     (name,) = schedule.__annotations__["name"].__args__
     with pytest.raises(ValueError, match=f"schedule.{message}"):
-        schedule(name, **knobs)
+        schedule(name, **settings)

@@ -48,9 +48,9 @@ def test_build_hands_every_knob_to_the_optimizer_of_that_name(name):
     assert type(optimizer) is CLASSES[name]
     assert [group["weight_decay"] for group in optimizer.param_groups] == [0.1, 0.0]
     for group in optimizer.param_groups:
-        for knob, value in KNOBS[name].items():
-            if knob != "weight_decay":
-                assert group[knob] == (tuple(value) if knob == "betas" else value)
+        for setting, value in KNOBS[name].items():
+            if setting != "weight_decay":
+                assert group[setting] == (tuple(value) if setting == "betas" else value)
     for p in model.parameters():
         p.grad = torch.ones_like(p)
     before = [p.detach().clone() for p in model.parameters()]
@@ -83,27 +83,27 @@ def test_build_updates_channels_last_kernels_with_contiguous_gradients():
 
 def test_settings_choose_their_class_by_name_in_a_union():
     optimizers = TypeAdapter(Annotated[OptimizerSettings, Field(discriminator="name")])
-    for name, knobs in KNOBS.items():
-        settings = optimizers.validate_python({"name": name} | knobs)
+    for name, settings in KNOBS.items():
+        settings = optimizers.validate_python({"name": name} | settings)
         assert type(settings) is OPTIMIZERS[name]
         assert settings.name == name
     schedules = TypeAdapter(Annotated[Schedule, Field(discriminator="name")])
     warm_up = {"warmup_steps": 3, "warmup_start": 0.01}
-    for name, knobs in {
+    for name, settings in {
         "constant": {},
         "cosine": warm_up | {"final_fraction": 0.1},
         "inverse_sqrt": warm_up,
         "multistep": warm_up | {"milestones": [5, 9], "gamma": 0.1},
     }.items():
-        assert type(schedules.validate_python({"name": name} | knobs)) is SCHEDULES[name]
+        assert type(schedules.validate_python({"name": name} | settings)) is SCHEDULES[name]
 
 
 @pytest.mark.parametrize("name", list(OPTIMIZERS))
 def test_settings_have_no_default(name):
-    for knob in KNOBS[name]:
-        with pytest.raises(ValidationError, match=knob):
+    for setting in KNOBS[name]:
+        with pytest.raises(ValidationError, match=setting):
             TypeAdapter(OPTIMIZERS[name]).validate_python(
-                {"name": name} | {other: value for other, value in KNOBS[name].items() if other != knob}
+                {"name": name} | {other: value for other, value in KNOBS[name].items() if other != setting}
             )
 
 

@@ -41,13 +41,13 @@ def build_engine(
     settings = trainer_settings(**settings)
     if settings.precision == "fp64":
         model.double()
-    knobs = OPTIMIZERS[optimizer](name=optimizer, lr=LR, weight_decay=DECAY, **OPTIONS[optimizer])
+    chosen = OPTIMIZERS[optimizer](name=optimizer, lr=LR, weight_decay=DECAY, **OPTIONS[optimizer])
     engine = Engine(
         model,
         world,
         METHODS[method](**(options or {})),
         graph,
-        lambda m: build(knobs, parameter_groups(m, DECAY)),
+        lambda m: build(chosen, parameter_groups(m, DECAY)),
         rate,
         settings,
         seed=5,
