@@ -2,10 +2,10 @@
 
 SCALE ?= tiny
 SEEDS ?= 1
-# What make reproduce runs: items such as p-table3, or patterns of names in conf/experiment. At tiny some minutes'
+# What make reproduce runs: tables such as p/table3, rows of them, or patterns of these names. At tiny some minutes'
 # worth; ROWS='*' runs all.
 ROWS ?= $(or $(ROWS_$(SCALE)),*)
-ROWS_tiny := p-gpt2 p-table3 l-figure2 \
+ROWS_tiny := p/gpt2 p/table3 l/figure2 \
 	$(foreach pair,en_de en_fr,p/table2_$(pair)/allreduce_adam p/table2_$(pair)/accum_adam_aer)
 BIN := .venv/bin
 # The first Python on the path that is new enough; looked for only when the environment is made.
@@ -51,7 +51,7 @@ setup-dali: .venv/.dali ## also install NVIDIA DALI, for task.decoder=dali (Linu
 		astunparse==1.6.3 gast==0.7.0 optree==0.20.0 six==1.17.0
 	@touch $@
 
-reproduce: setup ## run all experiments at SCALE (tiny, small) with SEEDS seeds; tables and curves in results/local
+reproduce: setup ## run all published tables at SCALE (tiny, small) with SEEDS seeds; tables and curves in results/local
 	$(BIN)/python -m scripts.reproduce scale=$(SCALE) seeds=$(SEEDS) experiments="$(ROWS)"
 ifneq ($(SCALE),paper)
 	$(BIN)/python -m scripts.reproduce bias
@@ -64,24 +64,25 @@ records: setup ## the same, and keep the records in results/records for committi
 figure-runtime: setup ## draw the runtime model of [P] and how its published clusters fit it
 	$(BIN)/python -m scripts.runtime figures folder=results/figures
 
-# What plan and submit take: ITEM as p-table2, SCALE, SEEDS, and OVERRIDES of every run, separated by commas.
-PLANNED = $(if $(ITEM),item="$(ITEM)") scale=$(SCALE) seeds=$(SEEDS) overrides="[$(OVERRIDES)]"
+# What plan and submit take: TABLE as p/gpt2 (p-table2 is all that begin with p/table2), SCALE, SEEDS, and OVERRIDES of
+# every run, separated by commas.
+PLANNED = $(if $(TABLE),table="$(TABLE)") scale=$(SCALE) seeds=$(SEEDS) overrides="[$(OVERRIDES)]"
 
-plan: setup ## list the runs of ITEM at SCALE with their cost: make plan ITEM=p-table2 SCALE=paper SEEDS=3
-	@$(BIN)/python -m scripts.plan $(PLANNED)
+plan: setup ## list the runs of TABLE at SCALE with their cost: make plan TABLE=p/gpt2 SCALE=paper SEEDS=3
+	@$(BIN)/python -m scripts.tables plan $(PLANNED)
 
-submit: setup ## submit them to a Slurm cluster: make submit ITEM=p-table2 SCALE=paper CLUSTER=example [DRY=1]
-	@$(BIN)/python -m scripts.submit $(PLANNED) $(if $(CLUSTER),cluster=$(CLUSTER)) dry=$(if $(DRY),true,false)
+submit: setup ## submit them to a Slurm cluster: make submit TABLE=p/gpt2 SCALE=paper CLUSTER=example [DRY=1]
+	@$(BIN)/python -m scripts.tables submit $(PLANNED) $(if $(CLUSTER),cluster=$(CLUSTER)) dry=$(if $(DRY),true,false)
 
 study-accumulation: setup ## [P] at equal and tuned rates, k = 1, 2, 4, 8, over a grid (about half an hour on 2 cores)
-	$(BIN)/python -m scripts.study name=accumulation
+	$(BIN)/python -m scripts.tables run table=p/accumulation
 
 study-decentlam: setup ## [L]'s large-batch table on small images, over a grid (two to three hours on 2 cores)
-	$(BIN)/python -m scripts.study name=decentlam
+	$(BIN)/python -m scripts.tables run table=l/decentlam
 
 study-decentlam-small: setup ## the same at scale small, three seeds at one rate a method (an hour and a half on 2 cores)
 	$(BIN)/python -m scripts.prepare task=imagenet scale=small
-	$(BIN)/python -m scripts.study name=decentlam_small
+	$(BIN)/python -m scripts.tables run table=l/decentlam_small
 
 bench: setup ## measure step times and memory beside torch DDP and decent-dp (on links: root and iproute2)
 	$(BIN)/python -m scripts.bench

@@ -59,6 +59,11 @@ class TableFile:
                 return row
         raise ValueError(f"{self.name}/{key}: {no_such('row', key, [row.key for row in self.rows])}")
 
+    @property
+    def compares_rates(self) -> bool:
+        """Whether each row is run at learning rates that the table names."""
+        return any(self.rates_of(setting, row) for setting in self.settings for row in self.rows)
+
     def rates_of(self, setting: Setting, row: Row) -> tuple[float, ...]:
         """The learning rates at which a row is run in a setting; none: its task's own."""
         return row.rates or setting.rates or self.rates

@@ -54,12 +54,13 @@ def update_readme(path: Path, reports: Sequence[Report], figures: Path) -> None:
     fill(path, parts)
 
 
-def publish_comparison(table: Table, path: Path, readme: Path | None, console: Console) -> None:
-    """Write and show a table that compares learning rates: `path` with .md, .csv and .png, and the README's part."""
+def publish_comparison(table: Table, folder: Path, readme: Path | None, console: Console) -> None:
+    """Write and show a table that compares learning rates: <table>/<scale>.md, .csv and .png, and `readme`'s part."""
+    path = folder / table.file.name / table.scale
     write_atomically(path.with_suffix(".md"), markdown(table))
     write_atomically(path.with_suffix(".csv"), table.frame().to_csv(index=False, lineterminator="\n"))
     draw(table, path.with_suffix(".png"))
     if readme is not None:
-        fill(readme, {f"study:{path.stem.removeprefix('study_')}": at_a_glance(table)})
+        fill(readme, {f"study:{table.file.name.rpartition('/')[2]}": at_a_glance(table)})
     console.print(markdown(table), markup=False, highlight=False, soft_wrap=True)
     console.print(f"Written: {path}.md, .csv and .png", soft_wrap=True, highlight=False)

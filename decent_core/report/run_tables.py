@@ -3,11 +3,15 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from rich.console import Console
 
-from decent_core.records.record import Record, read, read_all
+from decent_core.config.table_file import TableFile
+from decent_core.records import archive
+from decent_core.records.lines import Run
+from decent_core.records.record import Record, read
 from decent_core.report.publish import publish_comparison, show_all
 from decent_core.report.study_table import Table
 from decent_core.system.files import write_atomically
@@ -27,7 +31,7 @@ class RunOptions:
     jobs: int | None = None  # runs at once, one thread each; null: one a core; 0: run nothing, report on what is there
     runs: str = "runs/tables"
     results: str = "results/local"
-    keep: str | None = None  # folder into which the records are copied, for committing
+    keep: str | None = None  # folder of tables of runs, such as results, to which the finished ones are added
     readme: str | None = None  # a text that has a place for the table
 
 
@@ -36,46 +40,38 @@ def run_tables(chosen: RunOptions) -> int:
     found = plan(chosen.table, chosen.scale, chosen.seeds, Path(chosen.runs))
     if not found.cells:
         raise ValueError(f"table={chosen.table}: {'; '.join(sorted(set(found.left_out.values())))}")
-    jobs = cores() if chosen.jobs is None else chosen.jobs
-    failures = run_all(found.runs, jobs) if jobs or chosen.jobs is None else []
+    failures = run_all(found.runs, cores() if chosen.jobs is None else chosen.jobs) if chosen.jobs != 0 else []
     console = Console()
-    kept = _keep(found.cells, Path(chosen.keep)) if chosen.keep else {}
-    results = Path(chosen.keep or chosen.results)
-    readme = None if chosen.readme is None else Path(chosen.readme)
-    _report(found.cells, kept, results, readme, console)
+    plain: list[Record] = []
+    for table, cells in groupby(found.cells, lambda cell: cell.table):
+        records = _records(table, list(cells), None if chosen.keep is None else Path(chosen.keep))
+        if table.compares_rates:
+            folder, readme = Path(chosen.keep or chosen.results), chosen.readme
+            publish_comparison(Table(table, records), folder, None if readme is None else Path(readme), console)
+        else:
+            plain += [record for _, record in records]
+    if plain:
+        show_all(plain, Path(chosen.results), console)
     name_failures(failures, console)
     return 1 if failures else 0
 
 
-def _report(
-    cells: Sequence[Cell], kept: dict[str, Record], results: Path, readme: Path | None, console: Console
-) -> None:
-    """Tables that compare learning rates one by one, and all others together."""
-    plain: list[Record] = []
-    for table in dict.fromkeys(cell.table.name for cell in cells):
-        own = [cell for cell in cells if cell.table.name == table]
-        records = [(cell, record) for cell in own if (record := _record(cell.run, kept)) is not None]
-        if own[0].rate is None:
-            plain += [record for _, record in records]
-        else:
-            path = results / table / (own[0].table.scale or "tiny")
-            publish_comparison(Table(own[0].table, records), path, readme, console)
-    if plain:
-        show_all(plain, results, console)
+def _records(table: TableFile, cells: Sequence[Cell], keep: Path | None) -> list[tuple[Cell, Record]]:
+    """Runs with their records, from their folders and from what is kept, to which the finished ones are added."""
+    kept: dict[str, Record] = {}
+    if keep is not None:
+        folder, done = keep / table.name, [cell for cell in cells if cell.run.finished()]
+        if done:
+            archive.keep([Run(cell.row.key, cell.setting.key, read(cell.run.record)) for cell in done], folder)
+        if (folder / archive.RUNS).exists():
+            kept = {run.record.config_hash: run.record for run in archive.unpack(folder)}
+    found = ((cell, _record(cell.run) or kept.get(cell.run.config_hash)) for cell in cells)
+    return [(cell, record) for cell, record in found if record is not None]
 
 
-def _record(run: PlannedRun, kept: dict[str, Record]) -> Record | None:
-    """The record of a run, from its folder or from those that are kept."""
-    return read(run.record) if run.outcome() not in (None, "preempted") else kept.get(run.config_hash)
-
-
-def _keep(cells: Sequence[Cell], folder: Path) -> dict[str, Record]:
-    """Copy the records of finished runs; returns all records that are kept, by their configuration."""
-    for cell in cells:
-        if cell.run.finished():
-            copy = folder / cell.table.name / "records" / cell.run.folder.name / "record.json"
-            write_atomically(copy, cell.run.record.read_bytes())
-    return {record.config_hash: record for record in read_all(folder) if record.status != "preempted"}
+def _record(run: PlannedRun) -> Record | None:
+    """The record of a run that has ended by itself."""
+    return read(run.record) if run.outcome() not in (None, "preempted") else None
 
 
 def name_failures(failures: Sequence[PlannedRun], console: Console) -> None:

@@ -36,7 +36,7 @@ class Table:
         if not found:
             raise ValueError(f"table={file.name}: no run is finished; leave out jobs=0 to run it")
         self.file, self.found = file, found
-        self.metric = found[0][1].primary_metric
+        self.metric, self.scale = found[0][1].primary_metric, found[0][1].scale
         self.lower_is_better = make_row("", [found[0][1]]).lower_is_better
 
     @cached_property

@@ -103,15 +103,11 @@ def _chosen(patterns: str) -> Iterator[tuple[TableFile, list[Row]]]:
 
 def _fits(pattern: str, table: TableFile, row: Row) -> bool:
     short = "/" not in pattern and "*" not in pattern
-    if short:
-        pattern = f"{pattern.replace('-', '/', 1)}*"
-    if _compares_rates(table) and not f"{pattern}/".startswith(f"{table.name}/"):
+    name = pattern.replace("-", "/", 1) if short else pattern
+    if table.compares_rates and not f"{name}/".startswith(f"{table.name}/"):
         return False
+    pattern = f"{name}*" if short else name
     return fnmatch(table.name, pattern) or fnmatch(f"{table.name}/{row.key}", pattern)
-
-
-def _compares_rates(table: TableFile) -> bool:
-    return any(table.rates_of(setting, row) for setting in table.settings for row in table.rows)
 
 
 def _cell(

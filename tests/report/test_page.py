@@ -7,9 +7,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from decent_core.report.page import write_page
-from decent_core.tables.items import all_items
-from scripts.report import publish
+from decent_core.report.page import published_tables, write_page
+from decent_core.report.publish import publish
 from tests.support import needs
 from tests.support.records import make_record
 
@@ -94,7 +93,7 @@ def test_page_is_one_file_and_needs_no_network(page):
 
 def test_page_shows_every_item_and_says_what_was_not_run(page):
     _, text = parsed(page)
-    for item in all_items():
+    for item in published_tables():
         assert item.title in text
     assert "2 of 6 rows" in text
     assert "Not run at any scale: 7 rows." in text  # translation

@@ -12,10 +12,10 @@ from decent_core.records.record import read_all, write
 from decent_core.report.compare import compare
 from decent_core.report.formats import show
 from decent_core.report.notes import metric_label, origins
+from decent_core.report.publish import publish, update_readme
 from decent_core.report.tables import make_reports
 from decent_core.system.files import write_atomically
 from scripts import report
-from scripts.report import publish, update_readme
 from tests.support import ROOT
 from tests.support.records import make_record
 

@@ -11,9 +11,9 @@ from decent_core.config.load import load
 from decent_core.records.record import read
 from decent_core.tables.cluster import load_cluster
 from decent_core.tables.costs import bytes_sent_per_step, row_elements
-from decent_core.tables.registry import make_run, planned
-from scripts import submit
-from scripts.submit import Submission
+from decent_core.tables.plan import make_run, plan
+from decent_core.tables.submission import Submission
+from scripts import tables
 from tests.support import ROOT, needs
 
 pytestmark = needs.slurm
@@ -119,17 +119,17 @@ def test_stopped_runs_continue_exactly_and_a_cancelled_one_stays_away(slurm, tmp
     wait_for(lambda: state_of(report) == "FAILED")  # exit status 1: not all are finished
 
 
-def test_make_submit_runs_an_item_and_a_failing_run_leaves_the_others_alone(slurm, tmp_path, capsys):
+def test_make_submit_runs_a_table_and_a_failing_run_leaves_the_others_alone(slurm, tmp_path, capsys):
     """Four workers on two nodes; where one of the runs would write, a file is in the way."""
-    item, cluster = "l/figure2/da l/figure2/dsgd", profile(tmp_path, workers=2)
-    arguments = [f"item={item}", "scale=smoke", f"cluster={cluster}"]
-    submit.main([*arguments, "dry=true"])
+    table, cluster = "l/figure2/da l/figure2/dsgd", profile(tmp_path, workers=2)
+    arguments = ["submit", f"table={table}", "scale=smoke", f"cluster={cluster}"]
+    tables.main([*arguments, "dry=true"])
     assert "--array=1-2%4 --nodes=2" in capsys.readouterr().out
     assert not list(tmp_path.glob("jobs/*")), "a dry run writes nothing"
-    failing, working = planned(item, "smoke", 1, tmp_path, launched=True).runs
+    failing, working = plan(table, "smoke", 1, tmp_path, launched=True).runs
     failing.folder.parent.mkdir(parents=True)
     failing.folder.write_text("in the way")
-    said = ask("make", "--silent", "--old-file=setup", "submit", f"ITEM={item}", "SCALE=smoke", f"CLUSTER={cluster}")
+    said = ask("make", "--silent", "--old-file=setup", "submit", f"TABLE={table}", "SCALE=smoke", f"CLUSTER={cluster}")
     results = tmp_path / "results" / "l-figure2-da_l-figure2-dsgd-smoke"
     wait_for(lambda: (results / "runs.txt").exists())
     assert (results / "runs.txt").read_text().splitlines() == [
@@ -144,7 +144,7 @@ def test_make_submit_runs_an_item_and_a_failing_run_leaves_the_others_alone(slur
     assert record.bytes_sent_per_step == bytes_sent_per_step(config, row_elements(config)), "as the plan says"
     log = tmp_path / "logs" / f"{re.search('arrays ([0-9]+)', said)[1]}_1.log"
     assert f"out={failing.folder}: cannot be written" in log.read_text()
-    submit.main([*arguments, "dry=true"])
+    tables.main([*arguments, "dry=true"])
     assert "--array=1%4" in capsys.readouterr().out, "what is finished is left out"
 
 
@@ -152,4 +152,4 @@ def test_an_option_that_slurm_refuses_is_one_message(slurm, tmp_path):
     path = Path(profile(tmp_path, workers=2))
     path.write_text(path.read_text().replace("PARTITION=\n", "PARTITION=nowhere\n"))
     with pytest.raises(ValueError, match=r"sbatch .*--partition=nowhere .*invalid partition specified: nowhere"):
-        submit.main([f"cluster={path}", "item=l/figure2/d2", "scale=smoke"])
+        tables.main(["submit", f"cluster={path}", "table=l/figure2/d2", "scale=smoke"])
