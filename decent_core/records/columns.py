@@ -56,11 +56,15 @@ def from_cell(text: str) -> Any:
 def write_csv(lines: Sequence[Mapping[str, Any]], first: Sequence[str] = ()) -> bytes:
     """A CSV file with a line for each mapping of paths to values; the columns `first` come first."""
     names = list(dict.fromkeys([*first, *(name for line in lines for name in line)]))
+    rows = ([to_cell(line[name]) if name in line else "" for name in names] for line in lines)
+    return "".join(map(_csv_line, (names, *rows))).encode()
+
+
+def _csv_line(cells: list[str]) -> str:
+    """Before Python 3.13 csv quotes a carriage return only where lines end with one."""
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([to_cell(line[name]) if name in line else "" for name in names] for line in lines)
-    return stream.getvalue().encode()
+    csv.writer(stream, lineterminator="\r\n").writerow(cells)
+    return stream.getvalue().removesuffix("\r\n") + "\n"
 
 
 def read_csv(content: bytes, where: str, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, str]]]:
