@@ -9,6 +9,7 @@ from typing import Any
 
 from decent_core.config.compose import MissingValue, NotAtThisScale
 from decent_core.config.load import load
+from decent_core.config.run_config import RunConfig
 from decent_core.config.table_file import Row, Setting, TableFile, load_table, table_names
 from decent_core.tables.planned_run import PlannedRun
 
@@ -120,27 +121,31 @@ def _cell(
     chosen += [f"seed={seed}", *overrides]
     parts = [setting.key, "" if rate is None else f"lr{rate:g}", f"s{seed}"]
     name = "-".join([f"{table.name}/{row.key}", *filter(None, parts)])
-    run = make_run(name, _for_launcher(chosen) if launched else _for_one_process(chosen), folder / scale)
-    return Cell(table, row, setting, rate, seed, run)
+    config = _for_launcher(chosen) if launched else _for_one_process(chosen)
+    return Cell(table, row, setting, rate, seed, _run(name, config, folder / scale))
 
 
 def make_run(name: str, overrides: Sequence[str], folder: Path) -> PlannedRun:
     """A run in a folder under `folder` that names its configuration: a changed one is a new run."""
-    config = load(overrides)
+    return _run(name, load(overrides), folder)
+
+
+def _run(name: str, config: RunConfig, folder: Path) -> PlannedRun:
     own = folder / f"{name}-{config.config_hash[:8]}"
-    return PlannedRun(name, tuple(overrides), own, config.config_hash, config.trainer.steps)
+    return PlannedRun(name, tuple(config.overrides), own, config.config_hash, config.trainer.steps)
 
 
-def _for_one_process(overrides: list[str]) -> list[str]:
-    if load(overrides).engine.name != "virtual":
+def _for_one_process(overrides: list[str]) -> RunConfig:
+    config = load(overrides)
+    if config.engine.name != "virtual":
         raise NeedsLauncher("engine=distributed: it needs a launcher, as make submit or torchrun is")
-    return overrides
+    return config
 
 
-def _for_launcher(overrides: list[str]) -> list[str]:
+def _for_launcher(overrides: list[str]) -> RunConfig:
     """With all that the launcher would decide otherwise, and a record would then name another configuration."""
-    distributed = [*overrides, "engine=distributed"]
-    return distributed if load(distributed).local_size is not None else [*distributed, "local_size=1"]
+    config = load([*overrides, "engine=distributed"])
+    return config if config.local_size is not None else load([*config.overrides, "local_size=1"])
 
 
 def _text(value: Any) -> str:
