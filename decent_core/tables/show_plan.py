@@ -53,7 +53,7 @@ def show_plan(chosen: PlanOptions) -> int:
     if lines:
         show(lines, console)
     show_left_out(found.left_out, console)
-    to_do = [run for line in lines for run in line.to_do]
+    to_do = [run for run in found.runs if not run.finished()]  # in the order in which submit numbers them
     if chosen.out and to_do:
         write_atomically(Path(chosen.out), jobs_text(to_do))
         console.print(f"Written: {chosen.out}, {len(to_do)} runs", soft_wrap=True)

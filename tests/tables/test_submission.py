@@ -1,5 +1,6 @@
 """The commands that submit runs to a cluster, and the page that names them."""
 
+import hashlib
 import re
 import shlex
 import shutil
@@ -43,6 +44,20 @@ def test_dry_run_prints_the_commands_exactly(tmp_path, capsys):
         f"{shlex.quote('--output=/scratch/runs/logs/%j.log')} --partition=gpu --dependency=afterany:$array0 "
         f"slurm/collect.sbatch {jobs} {tmp_path}/site.env /scratch/runs/results/p-table2-paper"
     )
+
+
+def test_the_jobs_file_of_a_dry_run_is_the_one_that_its_arrays_number(tmp_path, capsys):
+    """Of two seeds and three numbers of nodes: the order of rows and seeds matters."""
+    site = profile(tmp_path, "FOLDER=/scratch/$(id -un)/decent-bench", f"FOLDER={tmp_path}/runs")
+    planning, _, *commands = dry_run(capsys, site, "table=p/figure6_a100", "seeds=2")
+    tables.main(shlex.split(planning)[3:])
+    (path,) = (tmp_path / "runs" / "jobs").iterdir()
+    assert path.stem.rpartition("-")[2] == hashlib.sha256(path.read_bytes()).hexdigest()[:8]
+    workers = [load(shlex.split(line)).world_size for line in path.read_text().splitlines()]
+    assert len(workers) == 24
+    for command in commands[:3]:
+        numbers, nodes = re.search(r"--array=([\d,]+)%4 --nodes=(\d+)", command).groups()
+        assert {workers[int(number) - 1] for number in numbers.split(",")} == {4 * int(nodes)}
 
 
 def test_an_array_for_each_number_of_nodes(tmp_path, capsys):
