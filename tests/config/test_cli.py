@@ -113,7 +113,7 @@ def test_a_failing_disk_is_no_mistake_and_leaves_nothing_behind(tmp_path, monkey
         ["report", "tables={tmp}/t", "figures={tmp}/f", "readme={tmp}"],
         ["report", "tables={tmp}/t", "figures={tmp}/f", "readme=null", "html={tmp}"],
         ["topology", "name=ring", "world_size=4", "out={file}/b.png"],
-        ["plan", "item=p/gpt2/dadam_aer", "records=none", "runs={tmp}/runs", "out={file}/jobs.txt"],
+        ["tables", "plan", "table=p/gpt2/dadam_aer", "runs={tmp}/runs", "out={file}/jobs.txt"],
         ["dashboard", "entity=team", "out={file}/d.json"],
     ],
     ids=lambda arguments: " ".join(text.partition("=")[0] for text in arguments),
@@ -140,9 +140,9 @@ MACHINE = "link_gbps=10 latency_us=5 nodes=2 local_size=2"
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        ("plan item=p-gpt2 step_ms=-5", "step_ms=-5.0: must be above 0"),
-        ("plan item=p-gpt2 step_ms=0", "step_ms=0.0: must be above 0"),
-        ("plan item=p-gpt2 step_ms=.inf", "step_ms=inf: must be above 0, and finite"),
+        ("tables plan table=p/gpt2 step_ms=-5", "step_ms=-5.0: must be above 0"),
+        ("tables plan table=p/gpt2 step_ms=0", "step_ms=0.0: must be above 0"),
+        ("tables plan table=p/gpt2 step_ms=.inf", "step_ms=inf: must be above 0, and finite"),
         (f"advise compute_ms=1 parameters=0 {MACHINE}", "parameters=0.0: must be above 0"),
         (f"advise compute_ms=1 parameters=0M {MACHINE}", "parameters=0M: must be above 0"),
         (f"advise compute_ms=.inf parameters=1M {MACHINE}", "compute_ms=inf: must be finite"),

@@ -103,6 +103,7 @@ def command_of(pid):
         return ""
 
 
+@pytest.mark.slow
 def test_a_run_may_lie_in_a_folder_of_any_name(tmp_path):
     for name in ("β2 = .98, k=8", "it's", "back\\slash"):
         folder = tmp_path / name
