@@ -15,8 +15,8 @@ GB = 1e9
 
 
 @dataclass(frozen=True)
-class Line:
-    """One row: the runs that are left to do, and what each of them costs."""
+class RowCost:
+    """Of one row: the runs that are left to do, and what each of them costs."""
 
     experiment: str
     config: RunConfig  # of its first run
@@ -38,8 +38,8 @@ class Line:
         return None if self.bytes_per_step is None else self.config.trainer.steps * self.bytes_per_step / GB
 
 
-def list_costs(cells: Sequence[Cell], sources: Sources) -> list[Line]:
-    """A line for each row."""
+def list_costs(cells: Sequence[Cell], sources: Sources) -> list[RowCost]:
+    """What each row costs, in the order of the plan."""
     lines = []
     groups: dict[str, list[PlannedRun]] = {}
     for cell in cells:
@@ -49,5 +49,5 @@ def list_costs(cells: Sequence[Cell], sources: Sources) -> list[Line]:
         elements = row_elements(config)
         sent = None if elements is None else bytes_sent_per_step(config, elements)
         to_do = [run for run in runs if not run.finished()]
-        lines.append(Line(experiment, config, to_do, len(runs) - len(to_do), sources.step_time(config), sent))
+        lines.append(RowCost(experiment, config, to_do, len(runs) - len(to_do), sources.step_time(config), sent))
     return lines

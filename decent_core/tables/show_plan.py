@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from decent_core.config.command_line import ROOT
+from decent_core.records.archive import read_records
 from decent_core.records.identity import item_of
-from decent_core.records.record import read_all
 from decent_core.system.files import write_atomically
-from decent_core.tables.cost_table import Line, list_costs
+from decent_core.tables.cost_table import RowCost, list_costs
 from decent_core.tables.jobs import jobs_text
 from decent_core.tables.plan import plan
 from decent_core.tables.step_times import Sources
@@ -46,7 +46,7 @@ def show_plan(chosen: PlanOptions) -> int:
     """
     found = plan(chosen.table, chosen.scale, chosen.seeds, Path(chosen.runs), chosen.overrides, launched=True)
     folders = [path for path in (Path(chosen.records), Path(chosen.runs)) if path.exists()]
-    records = [record for path in folders for record in read_all(path)]
+    records = [record for path in folders for record in read_records(path)]
     sources = Sources(chosen.step_ms, records, ROOT / "results" / "published.csv", chosen.device)
     lines = list_costs(found.cells, sources)
     console = Console(highlight=False)
@@ -62,7 +62,7 @@ def show_plan(chosen: PlanOptions) -> int:
     return 0
 
 
-def show(lines: Sequence[Line], console: Console) -> None:
+def show(lines: Sequence[RowCost], console: Console) -> None:
     """The table, its sources and what it does not count."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("row", no_wrap=True)
@@ -92,11 +92,11 @@ def show_left_out(left_out: Mapping[str, str], console: Console) -> None:
             console.print(f"  {item}: {', '.join(name.rpartition('/')[2] for name in rows)}", soft_wrap=True)
 
 
-def _row(line: Line) -> str:
+def _row(line: RowCost) -> str:
     return line.experiment.rpartition("/")[2]
 
 
-def _cells(line: Line) -> list[str]:
+def _cells(line: RowCost) -> list[str]:
     steps, workers = line.config.trainer.steps, line.config.world_size
     counts = [str(len(line.to_do)), str(line.finished), str(workers), f"{steps:,}"]
     return [*counts, _number(line.time.ms), _number(line.gpu_hours), _number(line.gigabytes)]
