@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from decent_core.config.load import load
 from decent_core.records import archive
 from decent_core.records.lines import Run
