@@ -58,11 +58,11 @@ ifneq ($(SCALE),paper)
 	$(BIN)/python -m scripts.runtime figures
 endif
 
-records: setup ## the same, and keep the records in results/records for committing
-	$(BIN)/python -m scripts.reproduce scale=$(SCALE) seeds=$(SEEDS) experiments="$(ROWS)" keep=results/records
+records: setup ## the same, and add the runs to those in results, for committing
+	$(BIN)/python -m scripts.reproduce scale=$(SCALE) seeds=$(SEEDS) experiments="$(ROWS)" keep=results
 
 figure-runtime: setup ## draw the runtime model of [P] and how its published clusters fit it
-	$(BIN)/python -m scripts.runtime figures folder=results/figures
+	$(BIN)/python -m scripts.runtime figures folder=results/measurements
 
 # What plan and submit take: TABLE as p/gpt2 (p-table2 is all that begin with p/table2), SCALE, SEEDS, and OVERRIDES of
 # every run, separated by commas.
@@ -87,7 +87,7 @@ study-decentlam-small: setup ## the same at scale small, three seeds at one rate
 bench: setup ## measure step times and memory beside torch DDP and decent-dp (on links: root and iproute2)
 	$(BIN)/python -m scripts.bench
 
-report: setup ## make tables, figures, results/report.html and the README's results from results/records
+report: setup ## make all tables, figures, results/report.html and the README's results of the runs in results
 	$(BIN)/python -m scripts.report
 
 # Beside each other, up to eight; more would only get in each other's way.

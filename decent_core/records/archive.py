@@ -16,8 +16,8 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from decent_core.records.columns import flatten, from_cell, nest, read_csv, write_csv
-from decent_core.records.lines import FIRST, Run, to_lines, to_run
-from decent_core.records.record import Record, finite, read_all
+from decent_core.records.lines import FIRST, Run, columns, to_lines, to_run
+from decent_core.records.record import Record, finite, read
 from decent_core.system.files import make_folder, write_atomically
 
 RUNS, COMMON, CURVES = "runs.csv", "common.yaml", "curves.csv.gz"
@@ -47,11 +47,12 @@ def pack(runs: Iterable[Run]) -> dict[str, bytes]:
     points = [
         {"run_id": run_id} | flatten(finite(point)) for run_id, curve in _curves(ordered).items() for point in curve
     ]
+    point_columns = list(dict.fromkeys(["run_id", *(name for point in points for name in point)]))
     common = nest(shared) | {"same_as": twins}
     return {
-        RUNS: write_csv(lines, FIRST),
+        RUNS: write_csv(lines, columns(lines)),
         COMMON: yaml.safe_dump(common, sort_keys=False, allow_unicode=True, width=120).encode(),
-        CURVES: gzip.compress(write_csv(points, ("run_id",)), mtime=0),
+        CURVES: gzip.compress(write_csv(points, point_columns), mtime=0),
     }
 
 
@@ -68,10 +69,21 @@ def unpack(folder: Path) -> list[Run]:
     return runs
 
 
-def read_records(path: Path) -> list[Record]:
-    """The record in a file, or all records under a folder: those of tables, and those in files of their own."""
-    tables = [] if path.is_file() else sorted(path.rglob(RUNS))
-    return [run.record for table in tables for run in unpack(table.parent)] + read_all(path)
+def read_tables(path: Path) -> dict[str, list[Run]]:
+    """The runs of each table under a folder, by the table's name: that of its folder with the one above, as p/gpt2."""
+    folders = [file.parent.resolve() for file in sorted(path.rglob(RUNS))] if path.is_dir() else []
+    return {"/".join(folder.parts[-2:]): unpack(folder) for folder in folders}
+
+
+def read_single(path: Path) -> list[Record]:
+    """The record in a file, or all `record.json` under a folder in the order of their paths."""
+    paths = [path] if path.is_file() else sorted(path.rglob("record.json"))
+    return [read(path) for path in paths]
+
+
+def read_all(path: Path) -> list[Record]:
+    """All records under a folder, those of tables and those in files of their own; or the record in a file."""
+    return [run.record for runs in read_tables(path).values() for run in runs] + read_single(path)
 
 
 def _curves(runs: Iterable[Run]) -> dict[str, list[dict[str, Any]]]:

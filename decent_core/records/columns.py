@@ -17,7 +17,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Columns:
     """The values of a nested mapping by path; lists stay whole, as does a mapping with a key that makes no path."""
     flat: Columns = {}
     for key, value in values.items():
-        if isinstance(value, Mapping) and value and all(name and "." not in name for name in value):
+        if isinstance(value, Mapping) and value and all(map(_is_name, value)):
             flat |= flatten(value, f"{prefix}{key}.")
         else:
             flat[f"{prefix}{key}"] = value
@@ -53,14 +53,13 @@ def from_cell(text: str) -> Any:
     return json.loads(text) if _is_json(text) else text
 
 
-def write_csv(lines: Sequence[Mapping[str, Any]], first: Sequence[str] = ()) -> bytes:
-    """A CSV file with a line for each mapping of paths to values; the columns `first` come first."""
-    names = list(dict.fromkeys([*first, *(name for line in lines for name in line)]))
+def write_csv(lines: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bytes:
+    """A CSV file with a line for each mapping of paths to values, in columns of these names."""
     rows = ([to_cell(line[name]) if name in line else "" for name in names] for line in lines)
     return "".join(map(_csv_line, (names, *rows))).encode()
 
 
-def _csv_line(cells: list[str]) -> str:
+def _csv_line(cells: Sequence[str]) -> str:
     """Before Python 3.13 csv quotes a carriage return only where lines end with one."""
     stream = io.StringIO()
     csv.writer(stream, lineterminator="\r\n").writerow(cells)
@@ -91,6 +90,10 @@ def read_csv(content: bytes, where: str, needed: Iterable[str]) -> Iterator[tupl
             yield reader.line_num, dict(zip(header, cells, strict=True))
     except csv.Error as error:
         raise ValueError(f"{where}, line {reader.line_num}: {error}") from None
+
+
+def _is_name(key: str) -> bool:
+    return key != "" and key.isprintable() and "." not in key
 
 
 def _is_json(text: str) -> bool:

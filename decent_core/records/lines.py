@@ -1,7 +1,7 @@
 """Runs as lines of a table: what stands in each line, what all lines share, and what is left out as said twice."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from decent_core.records.columns import Columns, flatten, nest, to_cell
@@ -11,6 +11,7 @@ LEARNING_RATE = "config.optimizer.lr"  # its column is called learning_rate
 FIRST = (
     "scale", "setting", "row", "learning_rate", "seed", "status", "method", "optimizer", "topology", "primary_metric",
 )  # fmt: skip
+FIELDS = [field.name for field in fields(Record)]
 #: fields, with those below them, that are written once if all runs have the same
 SHARED = (
     "config", "versions", "notes", "schema", "source", "message", "experiment", "task", "engine", "world_size",
@@ -58,6 +59,12 @@ def to_lines(runs: Iterable[Run]) -> tuple[list[Columns], Columns, dict[str, str
     return [{name: value for name, value in line.items() if name not in shared} for line in lines], shared, twins
 
 
+def columns(lines: Sequence[Columns]) -> list[str]:
+    """The names of all columns, in order."""
+    names = {name for line in lines for name in line}
+    return [*FIRST, *sorted(names - set(FIRST), key=_rank)]
+
+
 def to_run(
     line: Columns, twins: Mapping[str, str], curves: Mapping[str, list[dict[str, Any]]], where: str
 ) -> Run:  # fmt: skip
@@ -76,9 +83,16 @@ def to_run(
 
 
 def _line(run: Run) -> Columns:
-    content = finite({name: value for name, value in asdict(run.record).items() if name != "curve"})
-    line = {"row": run.row} | ({"setting": run.setting} if run.setting else {}) | flatten(content)
-    return {("learning_rate" if name == LEARNING_RATE else name): value for name, value in line.items()}
+    """All columns of a run, in an order of their own: that of a record's fields, and of the alphabet below them."""
+    content = finite({name: value for name, value in asdict(run.record).items() if name not in ("curve", "notes")})
+    line = {"row": run.row, "notes": run.record.notes} | ({"setting": run.setting} if run.setting else {})
+    line |= {("learning_rate" if name == LEARNING_RATE else name): value for name, value in flatten(content).items()}
+    return {name: line[name] for name in sorted(line, key=_rank)}
+
+
+def _rank(name: str) -> tuple[int, str]:
+    field = name.partition(".")[0]
+    return FIELDS.index(field) if field in FIELDS else -1, name
 
 
 def _twins(lines: Sequence[Columns]) -> dict[str, str]:

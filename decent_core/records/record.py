@@ -106,12 +106,6 @@ def _checks() -> dict[str, TypeAdapter[Any]]:
     return {name: TypeAdapter(hint) for name, hint in get_type_hints(Record).items()}
 
 
-def read_all(path: Path) -> list[Record]:
-    """The record in a file, or all `record.json` under a folder in the order of their paths."""
-    paths = [path] if path.is_file() else sorted(path.rglob("record.json"))
-    return [read(path) for path in paths]
-
-
 def finite(value: Any) -> Any:
     """Nested values as JSON has them: what is a float but not finite is None."""
     if isinstance(value, Mapping):

@@ -55,8 +55,7 @@ def _about_target(rows: Sequence[Row]) -> list[str]:
     if all(row.first.config.get("target") is None for row in rows):
         return []
     return [
-        "Steps to a target: to the first evaluation at which the averaged model was there. "
-        "Targets stand in conf/recipe."
+        "Steps to a target: to the first evaluation at which the averaged model was there. Targets stand in conf/task."
     ]
 
 

@@ -114,16 +114,18 @@ def _published(item: TableFile) -> str:
 
 
 def _studies() -> Iterator[Section]:
-    for path in sorted(RESULTS.glob("studies/*/study_*.md")):
-        section = Section(path.stem, f"Study: {path.stem.removeprefix('study_')}", [_html(path.read_text())])
-        section.pictures.append((section.title, _data(path.with_suffix(".png"))))
-        yield section
+    for table in [table for table in map(load_table, table_names()) if table.compares_rates]:
+        for path in sorted((RESULTS / table.name).glob("*.md")):
+            title = f"{table.title}, scale {path.stem}"
+            section = Section(_anchor(f"{table.name}/{path.stem}"), title, [_html(path.read_text())])
+            section.pictures.append((title, _data(path.with_suffix(".png"))))
+            yield section
 
 
 def _measurements() -> Iterator[Section]:
     for title, names in MEASUREMENTS.items():
         section = Section(Path(names[0]).stem, title)
-        for path in (RESULTS / "figures" / name for name in names):
+        for path in (RESULTS / "measurements" / name for name in names):
             if path.suffix == ".md" and path.exists():
                 section.parts.append(_html(path.read_text()))
             elif path.exists():

@@ -1,12 +1,15 @@
 """Writes what is shown of runs: tables, figures, one page, and the README's parts."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
 from decent_core.config.command_line import ROOT
+from decent_core.config.table_file import load_table, table_names
+from decent_core.records.lines import Run
 from decent_core.records.published import read_published
 from decent_core.records.record import Record
 from decent_core.report.compare import compare
@@ -22,8 +25,46 @@ from decent_core.report.tables import Report, make_reports
 from decent_core.system.files import write_atomically
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where results are written; None: nowhere."""
+
+    tables: Path
+    figures: Path
+    readme: Path | None
+    html: Path | None
+
+    @staticmethod
+    def of(folder: Path, readme: Path | None = None) -> "Places":
+        """All in one folder."""
+        return Places(folder, folder, readme, folder / "report.html")
+
+
+def publish_all(tables: Mapping[str, Sequence[Run]], single: Sequence[Record], to: Places, console: Console) -> None:
+    """Write and show all tables: those that compare learning rates, and all others with the records of single runs."""
+    compared = {
+        name: runs for name, runs in tables.items() if name in table_names() and load_table(name).compares_rates
+    }
+    others = [run.record for name, runs in tables.items() if name not in compared for run in runs]
+    for name, runs in compared.items():
+        for scale in sorted({run.record.scale for run in runs}):
+            table = Table(load_table(name), [run for run in runs if run.record.scale == scale])
+            publish_comparison(table, to)
+            console.print(markdown(table), markup=False, highlight=False, soft_wrap=True)
+            console.print(f"Written: {to.tables / table.name}.md, .csv and .png", soft_wrap=True, highlight=False)
+    reports = publish([*others, *single], to.tables, to.figures)
+    for report in reports:
+        show(report, console)
+        console.print(f"Written: {to.tables / report.name}.md, .tex, .csv and .png", soft_wrap=True, highlight=False)
+    if to.readme is not None:
+        update_readme(to.readme, reports, to.figures)
+    if to.html is not None and reports:
+        write_page(to.html, reports, to.figures)
+        console.print(f"Written: {to.html}, all of it in one page", soft_wrap=True, highlight=False)
+
+
 def publish(records: Sequence[Record], tables: Path, figures: Path) -> list[Report]:
-    """Write `<table>-<scale>.md`, `.tex`, `.csv` and `.png`; returns what was written."""
+    """Write `<table>/<scale>.md`, `.tex`, `.csv` and `.png`; returns what was written."""
     reports = make_reports(compare(records), read_published(ROOT / "results" / "published.csv"))
     for report in reports:
         write_atomically(tables / f"{report.name}.md", report.markdown())
@@ -33,15 +74,13 @@ def publish(records: Sequence[Record], tables: Path, figures: Path) -> list[Repo
     return reports
 
 
-def show_all(records: Sequence[Record], results: Path, console: Console) -> None:
-    """Tables and curves of all records in a folder, on the terminal too, and all of it in one page."""
-    reports = publish(records, results, results)
-    for report in reports:
-        show(report, console)
-        console.print(f"Written: {results / report.name}.md, .tex, .csv and .png", soft_wrap=True, highlight=False)
-    if reports:
-        write_page(results / "report.html", reports, results)
-        console.print(f"Written: {results}/report.html, all of it in one page", soft_wrap=True, highlight=False)
+def publish_comparison(table: Table, to: Places) -> None:
+    """Write a table that compares learning rates: `<table>/<scale>.md`, `.csv` and `.png`, and the README's part."""
+    write_atomically(to.tables / f"{table.name}.md", markdown(table))
+    write_atomically(to.tables / f"{table.name}.csv", table.frame().to_csv(index=False, lineterminator="\n"))
+    draw(table, to.figures / f"{table.name}.png")
+    if to.readme is not None:
+        fill(to.readme, {f"results:{table.name}": at_a_glance(table)})
 
 
 def update_readme(path: Path, reports: Sequence[Report], figures: Path) -> None:
@@ -52,15 +91,3 @@ def update_readme(path: Path, reports: Sequence[Report], figures: Path) -> None:
         for report in reports
     }
     fill(path, parts)
-
-
-def publish_comparison(table: Table, folder: Path, readme: Path | None, console: Console) -> None:
-    """Write and show a table that compares learning rates: <table>/<scale>.md, .csv and .png, and `readme`'s part."""
-    path = folder / table.file.name / table.scale
-    write_atomically(path.with_suffix(".md"), markdown(table))
-    write_atomically(path.with_suffix(".csv"), table.frame().to_csv(index=False, lineterminator="\n"))
-    draw(table, path.with_suffix(".png"))
-    if readme is not None:
-        fill(readme, {f"study:{table.file.name.rpartition('/')[2]}": at_a_glance(table)})
-    console.print(markdown(table), markup=False, highlight=False, soft_wrap=True)
-    console.print(f"Written: {path}.md, .csv and .png", soft_wrap=True, highlight=False)

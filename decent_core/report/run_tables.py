@@ -3,17 +3,14 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 from rich.console import Console
 
-from decent_core.config.table_file import TableFile
-from decent_core.records import archive
+from decent_core.records.archive import RUNS, keep, unpack
 from decent_core.records.lines import Run
-from decent_core.records.record import Record, read
-from decent_core.report.publish import publish_comparison, show_all
-from decent_core.report.study_table import Table
+from decent_core.records.record import read
+from decent_core.report.publish import Places, publish_all
 from decent_core.system.files import write_atomically
 from decent_core.tables.jobs import read_jobs
 from decent_core.tables.plan import Cell, plan
@@ -41,37 +38,41 @@ def run_tables(chosen: RunOptions) -> int:
     if not found.cells:
         raise ValueError(f"table={chosen.table}: {'; '.join(sorted(set(found.left_out.values())))}")
     failures = run_all(found.runs, cores() if chosen.jobs is None else chosen.jobs) if chosen.jobs != 0 else []
-    console = Console()
-    plain: list[Record] = []
-    for table, cells in groupby(found.cells, lambda cell: cell.table):
-        records = _records(table, list(cells), None if chosen.keep is None else Path(chosen.keep))
-        if table.compares_rates:
-            folder, readme = Path(chosen.keep or chosen.results), chosen.readme
-            publish_comparison(Table(table, records), folder, None if readme is None else Path(readme), console)
-        else:
-            plain += [record for _, record in records]
-    if plain:
-        show_all(plain, Path(chosen.results), console)
+    console, results = Console(), Path(chosen.results)
+    keep_in, readme = (None if path is None else Path(path) for path in (chosen.keep, chosen.readme))
+    compared, others = _runs(found.cells, keep_in, True), _runs(found.cells, keep_in, False)
+    publish_all(compared, [], Places.of(keep_in or results, readme), console)
+    publish_all(others, [], Places.of(results), console)
     name_failures(failures, console)
     return 1 if failures else 0
 
 
-def _records(table: TableFile, cells: Sequence[Cell], keep: Path | None) -> list[tuple[Cell, Record]]:
-    """Runs with their records, from their folders and from what is kept, to which the finished ones are added."""
-    kept: dict[str, Record] = {}
-    if keep is not None:
-        folder, done = keep / table.name, [cell for cell in cells if cell.run.finished()]
-        if done:
-            archive.keep([Run(cell.row.key, cell.setting.key, read(cell.run.record)) for cell in done], folder)
-        if (folder / archive.RUNS).exists():
-            kept = {run.record.config_hash: run.record for run in archive.unpack(folder)}
-    found = ((cell, _record(cell.run) or kept.get(cell.run.config_hash)) for cell in cells)
-    return [(cell, record) for cell, record in found if record is not None]
+def _runs(cells: Sequence[Cell], keep_in: Path | None, compares_rates: bool) -> dict[str, list[Run]]:
+    """The runs of the tables that compare learning rates, or of those that do not; finished ones are kept."""
+    tables = {cell.table.name: cell.table for cell in cells if cell.table.compares_rates == compares_rates}
+    found: dict[str, list[Run]] = {}
+    for table in tables.values():
+        own = [cell for cell in cells if cell.table.name == table.name]
+        kept = {} if keep_in is None else _keep(own, keep_in / table.name)
+        runs = [_run(cell) or kept.get(cell.run.config_hash) for cell in own]
+        found[table.name] = [run for run in runs if run is not None]
+        if compares_rates and not found[table.name]:
+            raise ValueError(f"table={table.name}: no run is finished; leave out jobs=0 to run it")
+    return found
 
 
-def _record(run: PlannedRun) -> Record | None:
-    """The record of a run that has ended by itself."""
-    return read(run.record) if run.outcome() not in (None, "preempted") else None
+def _run(cell: Cell) -> Run | None:
+    """A run that has ended by itself."""
+    if cell.run.outcome() in (None, "preempted"):
+        return None
+    return Run(cell.row.key, cell.setting.key, read(cell.run.record))
+
+
+def _keep(cells: Sequence[Cell], folder: Path) -> dict[str, Run]:
+    """Add the finished runs to those in a folder; returns all that are there, by their configuration."""
+    if finished := [run for cell in cells if cell.run.finished() and (run := _run(cell)) is not None]:
+        keep(finished, folder)
+    return {run.record.config_hash: run for run in unpack(folder)} if (folder / RUNS).exists() else {}
 
 
 def name_failures(failures: Sequence[PlannedRun], console: Console) -> None:
@@ -98,7 +99,7 @@ def report_on_jobs(chosen: ReportOptions) -> int:
     """Write and show the tables of a jobs file, then name the runs that are not finished; status 1 if there are any."""
     runs = read_jobs(Path(chosen.jobs))
     console, results = Console(highlight=False), Path(chosen.results)
-    show_all([read(run.record) for run in runs if run.outcome()], results, console)
+    publish_all({}, [read(run.record) for run in runs if run.outcome()], Places.of(results), console)
     missing = unfinished(runs)
     text = "\n".join([f"{len(runs) - len(missing)} of {len(runs)} runs are finished", *missing])
     write_atomically(results / "runs.txt", f"{text}\n")

@@ -9,10 +9,10 @@ import pandas
 
 from decent_core.config.table_file import Row as TableRow
 from decent_core.config.table_file import Setting, TableFile
+from decent_core.records.lines import Run
 from decent_core.records.record import Record
 from decent_core.report.compare import Row, difference, make_row
 from decent_core.report.intervals import Interval
-from decent_core.tables.plan import Cell
 
 
 @dataclass(frozen=True)
@@ -30,19 +30,24 @@ class Line:
 
 
 class Table:
-    """Cells of a study with their records, at least one."""
+    """Runs of a table at one scale, at least one."""
 
-    def __init__(self, file: TableFile, found: Sequence[tuple[Cell, Record]]):
-        if not found:
+    def __init__(self, file: TableFile, runs: Sequence[Run]):
+        if not runs:
             raise ValueError(f"table={file.name}: no run is finished; leave out jobs=0 to run it")
-        self.file, self.found = file, found
-        self.metric, self.scale = found[0][1].primary_metric, found[0][1].scale
-        self.lower_is_better = make_row("", [found[0][1]]).lower_is_better
+        self.file, self.runs = file, runs
+        self.metric = runs[0].record.primary_metric
+        self.lower_is_better = make_row("", [runs[0].record]).lower_is_better
+
+    @property
+    def name(self) -> str:
+        """Of its files, such as p/accumulation/tiny."""
+        return f"{self.file.name}/{self.runs[0].record.scale}"
 
     @cached_property
     def panels(self) -> dict[str, list[Line]]:
         """The lines of each panel of which anything has been run, in the study's order."""
-        begun = {cell.setting.key for cell, _ in self.found}
+        begun = {run.setting for run in self.runs}
         return {
             setting.label: [self._line(setting, row) for row in self.file.rows]
             for setting in self.file.settings
@@ -52,10 +57,10 @@ class Table:
     def _line(self, setting: Setting, row: TableRow) -> Line:
         label, grid = row.label, self.file.rates_of(setting, row)
         runs: dict[float, list[Record]] = {}
-        for cell, record in self.found:
-            if (cell.setting.key, cell.row.key) == (setting.key, row.key):
-                assert cell.rate is not None
-                runs.setdefault(cell.rate, []).append(record)
+        for run in self.runs:
+            if (run.setting, run.row) == (setting.key, row.key):
+                assert run.learning_rate is not None
+                runs.setdefault(run.learning_rate, []).append(run.record)
         rows = {rate: make_row(label, records) for rate, records in sorted(runs.items())}
         seeds = {record.seed for records in runs.values() for record in records}
         whole = {rate: self._mean(row) for rate, row in rows.items() if {run.seed for run in row.runs} == seeds}

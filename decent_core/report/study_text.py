@@ -44,7 +44,8 @@ def at_a_glance(table: Table) -> str:
 
 
 def _seeds(table: Table, panel: str) -> list[int]:
-    return sorted({cell.seed for cell, _ in table.found if cell.setting.label == panel})
+    keys = [setting.key for setting in table.file.settings if setting.label == panel]
+    return sorted({run.record.seed for run in table.runs if run.setting in keys})
 
 
 def _heading(table: Table, panel: str) -> str:
@@ -67,7 +68,7 @@ def _text(table: Table, row: dict[str, Any]) -> list[str]:
 
 def notes(table: Table) -> list[str]:
     """What a reader must know to read the numbers."""
-    records, focus = [record for _, record in table.found], table.highlight
+    records, focus = [run.record for run in table.runs], table.highlight
     steps = sorted({record.steps for record in records})
     return [
         "±: half the width of the 95 % Student-t interval over seeds; differences, to the baseline at its own best "

@@ -204,15 +204,18 @@ def make_reports(rows: Sequence[Row], published: Sequence[Published]) -> list[Re
 
 
 def _names(keys: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Names of files for (item, task, scale): by item, or `other-<task>`; an item of several tasks names these too.
+    """Names of files for (item, task, scale), such as p/gpt2/tiny; other runs' are other/<task>/<scale>.
 
-    Raises ValueError where two reports would write the same files.
+    An item of several tasks names these too. Raises ValueError where two reports would write the same files, and for
+    an item that names no folder.
     """
     spread = {pair for pair, count in Counter((item, scale) for item, _, scale in keys).items() if count > 1}
     found: dict[str, str] = {}
     for item, task, scale in keys:
-        own = item.replace("/", "-") + (f"-{task}" if (item, scale) in spread else "") if item else f"other-{task}"
-        name, what = f"{own}-{scale}", item or f"task={task}"
+        own = item + (f"/{task}" if (item, scale) in spread else "") if item else f"other/{task}"
+        name, what = f"{own}/{scale}", item or f"task={task}"
+        if any(part in ("", ".", "..") for part in name.split("/")):
+            raise ValueError(f"experiment={item}/...: no name for a folder of results")
         if name in found:
             raise ValueError(f"{found[name]}, {what}: both reports would be named {name}; report them one by one")
         found[name] = what

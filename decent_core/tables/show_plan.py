@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from decent_core.config.command_line import ROOT
-from decent_core.records.archive import read_records
+from decent_core.records.archive import read_all
 from decent_core.records.identity import item_of
 from decent_core.system.files import write_atomically
 from decent_core.tables.cost_table import RowCost, list_costs
@@ -46,7 +46,7 @@ def show_plan(chosen: PlanOptions) -> int:
     """
     found = plan(chosen.table, chosen.scale, chosen.seeds, Path(chosen.runs), chosen.overrides, launched=True)
     folders = [path for path in (Path(chosen.records), Path(chosen.runs)) if path.exists()]
-    records = [record for path in folders for record in read_records(path)]
+    records = [record for path in folders for record in read_all(path)]
     sources = Sources(chosen.step_ms, records, ROOT / "results" / "published.csv", chosen.device)
     lines = list_costs(found.cells, sources)
     console = Console(highlight=False)

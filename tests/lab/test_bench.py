@@ -212,7 +212,7 @@ def test_impossible_settings_are_refused(settings, says):
         ("{}", "does not hold"),
         ('{"schema": 1, "options": {}}', "does not hold"),
         (
-            (ROOT / "results" / "figures" / "netbench.json").read_text(),
+            (ROOT / "results" / "measurements" / "netbench.json").read_text(),
             "does not hold this bench's times, memory, shaped",
         ),
     ],
@@ -227,6 +227,6 @@ def test_what_is_not_this_benchs_file_is_refused(content, says, tmp_path):
 
 
 def test_the_committed_table_is_made_again_from_the_committed_measurements(tmp_path):
-    committed = ROOT / "results" / "figures" / "bench.json"
+    committed = ROOT / "results" / "measurements" / "bench.json"
     assert bench.main([f"measured={committed}", f"out={tmp_path}/b.json"]) == 0
     assert (tmp_path / "b.md").read_text() == committed.with_suffix(".md").read_text()

@@ -53,7 +53,7 @@ def test_rates_are_read_as_tc_reads_them():
     assert [megabits(rate) for rate in ("500kbit", "50mbit", "1.5gbit")] == [0.5, 50, 1500]
 
 
-@pytest.mark.parametrize("content", ["{", "{}", (ROOT / "results" / "figures" / "bench.json").read_text()],
+@pytest.mark.parametrize("content", ["{", "{}", (ROOT / "results" / "measurements" / "bench.json").read_text()],
                          ids=("broken", "empty", "the other bench's"))  # fmt: skip
 def test_what_is_not_this_benchs_file_is_refused(content, tmp_path):
     path = tmp_path / "given.json"
@@ -63,6 +63,6 @@ def test_what_is_not_this_benchs_file_is_refused(content, tmp_path):
 
 
 def test_the_committed_table_is_made_again_from_the_committed_measurements(tmp_path):
-    committed = ROOT / "results" / "figures" / "netbench.json"
+    committed = ROOT / "results" / "measurements" / "netbench.json"
     assert bench.main(["network", f"measured={committed}", f"out={tmp_path}/n.png"]) == 0
     assert (tmp_path / "n.md").read_text() == committed.with_suffix(".md").read_text()

@@ -9,7 +9,7 @@ from tasks.regression.bias import ratio_rows
 from tasks.regression.problem import draw
 from tests.support import ROOT
 
-FIGURES = ROOT / "results" / "figures"
+FIGURES = ROOT / "results" / "measurements"
 CONFIG = load(["experiment=l/figure2/decentlam", "scale=tiny"])
 ORIGIN = "- Computed with commit "
 

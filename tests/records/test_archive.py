@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from decent_core.records.archive import COMMON, CURVES, RUNS, Run, keep, pack, read_records, unpack
+from decent_core.records.archive import COMMON, CURVES, RUNS, Run, keep, pack, read_all, read_tables, unpack
 from decent_core.records.columns import flatten, from_cell, nest, to_cell
 from decent_core.records.record import write
 from tests.support import ROOT
@@ -123,8 +123,10 @@ def test_pandas_reads_the_runs_in_one_call(tmp_path):
 def test_records_in_tables_and_in_files_of_their_own_are_read_together(tmp_path):
     store(tmp_path / "p" / "gpt2", runs()[:2])
     write(make_record(seed=9), tmp_path / "more" / "record.json")
-    assert [record.seed for record in read_records(tmp_path)] == [1, 2, 9]
-    assert read_records(tmp_path / "more" / "record.json") == [make_record(seed=9)]
+    assert [record.seed for record in read_all(tmp_path)] == [1, 2, 9]
+    assert read_all(tmp_path / "more" / "record.json") == [make_record(seed=9)]
+    for folder in (tmp_path, tmp_path / "p", tmp_path / "p" / "gpt2"):
+        assert {name: len(found) for name, found in read_tables(folder).items()} == {"p/gpt2": 2}
 
 
 def damage(path, old, new):

@@ -4,7 +4,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from decent_core.records.record import Record, read, read_all, write
+from decent_core.records.archive import read_all
+from decent_core.records.record import Record, read, write
 from decent_core.report.compare import make_row
 from tests.support.records import make_record
 
@@ -82,7 +83,7 @@ def test_record_refuses_unknown_fields_schemas_and_files_that_are_no_records(pat
         read(tmp_path / "nowhere.json")
 
 
-def test_record_read_all_takes_record_files_only(path, tmp_path):
+def test_all_records_are_those_in_record_files(path, tmp_path):
     (path.parent / "checkpoints").mkdir()
     (path.parent / "checkpoints" / "manifest.json").write_text("{}")
     assert read_all(tmp_path) == read_all(path) == [make_record()]

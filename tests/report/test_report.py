@@ -1,5 +1,6 @@
 import csv
 import io
+import shutil
 
 import matplotlib.image
 import numpy as np
@@ -7,8 +8,10 @@ import pandas
 import pytest
 from rich.console import Console
 
+from decent_core.records.archive import keep, read_all
+from decent_core.records.lines import Run
 from decent_core.records.published import read_published
-from decent_core.records.record import read_all, write
+from decent_core.records.record import write
 from decent_core.report.compare import compare
 from decent_core.report.formats import show
 from decent_core.report.notes import metric_label, origins
@@ -106,14 +109,14 @@ def test_metric_label_is_readable():
 def test_publish_writes_table_data_and_figure_from_records_alone(tmp_path):
     records = store(tmp_path / "records", [make_record(row, seed) for row in ROWS for seed in (1, 2)])
     publish(read_all(records), tmp_path / "tables", tmp_path / "figures")
-    markdown = (tmp_path / "tables" / "p-gpt2-tiny.md").read_text()
+    markdown = (tmp_path / "tables" / "p/gpt2/tiny.md").read_text()
     assert all(row in markdown for row in ROWS)
-    with open(tmp_path / "tables" / "p-gpt2-tiny.csv", newline="") as stream:
+    with open(tmp_path / "tables" / "p/gpt2/tiny.csv", newline="") as stream:
         lines = {line["run"]: line for line in csv.DictReader(stream)}
     assert float(lines["dadam_aer, simulated"]["val_loss"]) == 5.0
     assert lines["dadam_aer, simulated"]["seeds"] == "2"
     assert lines["dadam_aer, simulated"]["published"] == ""
-    image = matplotlib.image.imread(tmp_path / "figures" / "p-gpt2-tiny.png")
+    image = matplotlib.image.imread(tmp_path / "figures" / "p/gpt2/tiny.png")
     assert image.shape[1] >= 1000
     drawn = {tuple(colour) for colour in np.round(255 * image[..., :3].reshape(-1, 3)).astype(int)}
     assert {(0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)} <= drawn  # one colour a way to communicate
@@ -123,19 +126,19 @@ def test_publish_twice_gives_the_same_bytes(tmp_path):
     records = store(tmp_path / "records", [make_record(row) for row in ROWS])
     for name in ("a", "b"):
         publish(read_all(records), tmp_path / name, tmp_path / name)
-    for path in (tmp_path / "a").iterdir():
-        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+    for end in ("md", "csv", "tex", "png"):
+        assert len({(tmp_path / name / f"p/gpt2/tiny.{end}").read_bytes() for name in "ab"}) == 1
 
 
 def test_readme_changes_between_its_markers_only_and_once(tmp_path):
     readme = tmp_path / "README.md"
-    write_atomically(readme, "before\n<!-- results:p-gpt2-tiny -->old<!-- /results:p-gpt2-tiny -->\nafter\n")
+    write_atomically(readme, "before\n<!-- results:p/gpt2/tiny -->old<!-- /results:p/gpt2/tiny -->\nafter\n")
     reports = publish([make_record()], tmp_path / "t", tmp_path / "f")
     update_readme(readme, reports, tmp_path / "f")
     text = readme.read_text()
-    assert text.startswith("before\n<!-- results:p-gpt2-tiny -->\n\n![")
-    assert text.endswith("<!-- /results:p-gpt2-tiny -->\nafter\n")
-    assert "(f/p-gpt2-tiny.png)" in text
+    assert text.startswith("before\n<!-- results:p/gpt2/tiny -->\n\n![")
+    assert text.endswith("<!-- /results:p/gpt2/tiny -->\nafter\n")
+    assert "(f/p/gpt2/tiny.png)" in text
     assert reports[0].markdown() in text
     update_readme(readme, reports, tmp_path / "f")
     assert readme.read_text() == text
@@ -154,19 +157,23 @@ def test_no_two_reports_share_their_files(tmp_path):
         make_record(experiment="mine/a", loss=5.0), make_record(experiment="mine/b", task="imagenet", loss=6.0),
     ]  # fmt: skip
     reports = publish(records, tmp_path, tmp_path)
-    losses = {path.stem: set(pandas.read_csv(path)["val_loss"]) for path in tmp_path.glob("*.csv")}
+    files = {str(path.relative_to(tmp_path).with_suffix("")): path for path in tmp_path.rglob("*.csv")}
+    losses = {name: set(pandas.read_csv(path)["val_loss"]) for name, path in files.items()}
     assert losses == {
-        "other-imagenet-tiny": {1.0}, "other-gpt2-tiny": {2.0}, "imagenet-tiny": {3.0}, "gpt2-tiny": {4.0},
-        "mine-gpt2-tiny": {5.0}, "mine-imagenet-tiny": {6.0},
+        "other/imagenet/tiny": {1.0}, "other/gpt2/tiny": {2.0}, "imagenet/tiny": {3.0}, "gpt2/tiny": {4.0},
+        "mine/gpt2/tiny": {5.0}, "mine/imagenet/tiny": {6.0},
     }  # fmt: skip
     assert {made.name for made in reports} == losses.keys()
     assert next(made for made in reports if made.item == "gpt2").title.startswith("gpt2, here")
 
 
-def test_reports_of_one_name_are_refused(tmp_path):
-    records = [make_record(experiment="a/b/x"), make_record(experiment="a-b/x")]
-    with pytest.raises(ValueError, match="a-b, a/b: both reports would be named a-b-tiny"):
+def test_reports_of_one_name_and_of_no_name_are_refused(tmp_path):
+    records = [make_record(experiment="other/gpt2/x"), plain("gpt2")]
+    with pytest.raises(ValueError, match="other/gpt2, task=gpt2: both reports would be named other/gpt2/tiny"):
         publish(records, tmp_path, tmp_path)
+    for name in ("../x", "/etc/x", "p/./x"):
+        with pytest.raises(ValueError, match=r"experiment=.*: no name for a folder of results"):
+            publish([make_record(experiment=name)], tmp_path, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -182,18 +189,30 @@ def test_report_without_records_says_what_writes_them(tmp_path):
         report.main([f"records={tmp_path}", f"tables={tmp_path}", f"figures={tmp_path}", "readme=null"])
 
 
-def test_committed_results_are_those_of_the_committed_records(tmp_path):
-    records = ROOT / "results" / "records"
-    reports = publish(read_all(records), tmp_path, tmp_path)
-    committed = sorted(path.name for path in (ROOT / "results" / "tables").glob("*"))
-    assert committed == sorted(f"{made.name}{end}" for made in reports for end in (".csv", ".md", ".tex"))
-    for name in committed:
-        assert (tmp_path / name).read_text() == (ROOT / "results" / "tables" / name).read_text()
-    readme = tmp_path / "README.md"
-    write_atomically(readme, (ROOT / "README.md").read_bytes())
-    update_readme(readme, reports, tmp_path / "results" / "figures")
-    assert readme.read_text() == (ROOT / "README.md").read_text()
-    assert all(record.source == "measured" and not record.git_dirty for record in read_all(records))
+def test_committed_results_are_those_of_the_committed_runs(tmp_path, capsys):
+    shutil.copy(ROOT / "README.md", tmp_path)
+    where = (f"tables={tmp_path}/results", f"figures={tmp_path}/results", f"readme={tmp_path}/README.md", "html=null")
+    assert report.main([f"records={ROOT}/results", *where]) == 0
+    made = {path.relative_to(tmp_path) for path in (tmp_path / "results").rglob("*.*")}
+    assert len(made) == 6 * 4 + 3 * 3
+    for path in made:
+        if path.suffix != ".png":  # bytes of a picture depend on fonts
+            assert (tmp_path / path).read_bytes() == (ROOT / path).read_bytes()
+        assert (ROOT / path).exists()
+    assert (tmp_path / "README.md").read_text() == (ROOT / "README.md").read_text()
+
+
+def test_report_reads_packed_tables_as_it_reads_record_files(tmp_path, capsys):
+    records = [make_record(row, seed, 5.0 + seed, run_id=f"{row}{seed}") for row in ROWS for seed in (1, 2)]
+    keep([Run(record.experiment.rpartition("/")[2], "", record) for record in records], tmp_path / "packed/p/gpt2")
+    store(tmp_path / "single", records)
+    for name in ("packed", "single"):
+        out = tmp_path / "out" / name
+        options = [f"tables={out}", f"figures={out}", "readme=null", f"html={out}/report.html"]
+        assert report.main([f"records={tmp_path / name}", *options]) == 0
+    for name in ("p/gpt2/tiny.md", "p/gpt2/tiny.csv", "p/gpt2/tiny.tex", "p/gpt2/tiny.png", "report.html"):
+        assert len({(tmp_path / "out" / which / name).read_bytes() for which in ("packed", "single")}) == 1
+    assert "dadam_aer" in capsys.readouterr().out
 
 
 def test_further_published_metrics_and_outputs_are_shown(tmp_path):

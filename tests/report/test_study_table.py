@@ -1,36 +1,27 @@
-"""Tables that compare learning rates: they choose rates, take differences and draw as they claim to."""
+"""Tables that compare learning rates: they choose rates as they claim to, and are those of their committed runs."""
 
 from dataclasses import replace
-from itertools import product
-from pathlib import Path
 
 import matplotlib.image
 import pytest
 
-from decent_core.config.load import load
-from decent_core.config.table_file import Row, Setting, TableFile, load_table
-from decent_core.records.record import read_all, write
+from decent_core.config.table_file import Row, Setting, TableFile
+from decent_core.records.archive import Run, unpack
+from decent_core.records.record import write
 from decent_core.report import study_figure as figure
 from decent_core.report.plots import save
+from decent_core.report.run_tables import RunOptions, run_tables
 from decent_core.report.study_figure import draw
 from decent_core.report.study_table import Table
-from decent_core.report.study_text import at_a_glance, markdown
-from decent_core.tables.plan import Cell, plan
-from decent_core.tables.planned_run import PlannedRun
-from scripts import tables
-from tests.support import ROOT
+from decent_core.report.study_text import markdown
+from decent_core.tables.plan import plan
 from tests.support.records import make_record
 
-ALL = Setting("all", "all", {}, None)
 MADE_UP = TableFile(
-    name="x/made_up", title="made up",
-    rows=(
-        Row("a", "base", {}, None),
-        Row("b", "gossip", {}, None),
-        Row("c", "other", {}, (1.0, 2.0, 4.0)),
-    ),
-    settings=(ALL,), common={}, at_scale={}, scale="smoke", seeds=2, rates=(0.1, 0.2, 0.4),
-    baseline="a", highlight=None, notes=(), shown_by=None,
+    name="p/made_up", title="made up", scale="smoke", seeds=2, common={}, at_scale={},
+    settings=(Setting("", "all", {}, None),),
+    rows=(Row("base", "base", {}, None), Row("gossip", "gossip", {}, None), Row("other", "other", {}, (1.0, 2.0, 4.0))),
+    baseline="base", highlight=None, rates=(0.1, 0.2, 0.4), notes=(), shown_by=None,
 )  # fmt: skip
 LOSSES = {  # base is best at .2, gossip at .4, its edge; `other` diverged once at its seemingly best rate
     ("base", 0.1): (5.0, 5.2), ("base", 0.2): (4.0, 4.4), ("base", 0.4): (4.5, 4.5),
@@ -39,22 +30,20 @@ LOSSES = {  # base is best at .2, gossip at .4, its edge; `other` diverged once 
 }  # fmt: skip
 
 
-def cells_of(table):
-    run = PlannedRun("", (), Path(), "", 0)
+def run_of(row, rate, seed, loss, setting=""):
+    changes = {"status": "diverged", "metrics": {}} if loss is None else {}
+    record = make_record(seed=seed, loss=loss or 0.0, **changes)
+    return Run(row, setting, replace(record, config={**record.config, "optimizer": {"name": "adamw", "lr": rate}}))
+
+
+def made_up_runs():
     return [
-        Cell(table, row, setting, rate, seed, run)
-        for setting, seed, row in product(table.settings, (1, 2), table.rows)
-        for rate in table.rates_of(setting, row)
+        run_of(row, rate, seed, loss) for (row, rate), found in LOSSES.items() for seed, loss in enumerate(found, 1)
     ]
 
 
 def made_up_table():
-    found = []
-    for cell in cells_of(MADE_UP):
-        loss = LOSSES[cell.row.label, cell.rate][cell.seed - 1]
-        changes = {"status": "diverged", "metrics": {}} if loss is None else {}
-        found.append((cell, make_record(seed=cell.seed, loss=loss or 0.0, **changes)))
-    return Table(MADE_UP, found)
+    return Table(MADE_UP, made_up_runs())
 
 
 def test_rates_are_chosen_by_the_mean_over_seeds_and_differences_are_paired():
@@ -77,20 +66,10 @@ def test_table_says_what_was_tried_and_what_was_missed():
     assert len(made_up_table().frame()) == 9
 
 
-def in_setting(found, label):
-    return [(replace(cell, setting=Setting(label, label, {}, None)), record) for cell, record in found]
-
-
-def settings(*labels):
-    return tuple(Setting(label, label, {}, None) for label in labels)
-
-
 def test_several_settings_are_seen_at_a_glance():
-    found = made_up_table().found
-    elsewhere = [(cell, record) for cell, record in found if cell.row.label != "other"]
-    both = in_setting(found, "large") + in_setting(elsewhere, "small")
-    table = Table(replace(MADE_UP, settings=settings("large", "small")), both)
-    head, _, base, gossip, other = markdown(table).partition("over seeds:\n\n")[2].splitlines()[:5]
+    two = replace(MADE_UP, settings=(Setting("l", "large", {}, None), Setting("s", "small", {}, None)))
+    runs = [replace(run, setting=key) for key in "ls" for run in made_up_runs() if (key, run.row) != ("s", "other")]
+    head, _, base, gossip, other = markdown(Table(two, runs)).partition("over seeds:\n\n")[2].splitlines()[:5]
     assert head == "| method | large, 2 seeds | small, 2 seeds |"
     assert base == "| base | 4.20 ± 2.54 | 4.20 ± 2.54 |"
     assert gossip == "| gossip | 4.50 ± 3.81 | 4.50 ± 3.81 |"
@@ -99,7 +78,7 @@ def test_several_settings_are_seen_at_a_glance():
 
 
 def test_lead_of_the_highlighted_row_is_paired_by_seed():
-    table = Table(replace(MADE_UP, highlight="b"), made_up_table().found)
+    table = Table(replace(MADE_UP, highlight="gossip"), made_up_runs())
     base, gossip, _ = table.values()
     assert base["lead"].mean == pytest.approx(-0.3)  # a loss: it is behind
     assert base["lead"].half_width == pytest.approx(gossip["difference"].half_width)
@@ -110,8 +89,7 @@ def test_lead_of_the_highlighted_row_is_paired_by_seed():
 
 def test_row_with_one_rate_is_compared_at_it_and_has_no_edge(tmp_path):
     single = replace(MADE_UP, rates=(0.2,), rows=MADE_UP.rows[:2], notes=("taken from elsewhere",))
-    losses = [(cell, LOSSES[cell.row.label, cell.rate][cell.seed - 1]) for cell in cells_of(single)]
-    table = Table(single, [(cell, make_record(seed=cell.seed, loss=loss)) for cell, loss in losses])
+    table = Table(single, [run for run in made_up_runs() if run.learning_rate == 0.2])
     assert [(row["rate"], row["at_edge"]) for row in table.values()] == [(0.2, False), (0.2, False)]
     text = markdown(table)
     assert "edge" not in text
@@ -121,57 +99,47 @@ def test_row_with_one_rate_is_compared_at_it_and_has_no_edge(tmp_path):
 
 def test_half_run_table_compares_what_was_run_alike():
     """Neither a rate with fewer seeds nor the end of a grid that was never reached misleads."""
-    found = made_up_table().found
-    ran = [(c, r) for c, r in found if c.rate != 0.4 and (c.row.label, c.rate, c.seed) != ("base", 0.2, 2)]
-    table = Table(replace(MADE_UP, settings=(ALL, *settings("not begun"))), ran)
+    runs = [run for run in made_up_runs() if run.learning_rate != 0.4]
+    runs.remove(run_of("base", 0.2, 2, 4.4))
+    two = replace(MADE_UP, settings=(*MADE_UP.settings, Setting("new", "not begun", {}, None)))
+    table = Table(two, runs)
     base, gossip, _ = table.values()
     assert (base["rate"], base["at_edge"]) == (0.1, True)  # at .2 one seed is missing, which seemed better
     assert (gossip["rate"], gossip["at_edge"]) == (0.2, True)  # the largest that was tried
     assert "not begun" not in markdown(table)
 
 
-def test_figure_is_a_picture_with_a_part_for_each_setting(tmp_path, monkeypatch):
-    found = [pair for label in "abc" for pair in in_setting(made_up_table().found, label)]
+def test_figure_is_a_picture_with_a_panel_for_each(tmp_path, monkeypatch):
+    three = replace(MADE_UP, settings=tuple(Setting(key, key, {}, None) for key in "abc"))
+    runs = [replace(run, setting=key) for key in "abc" for run in made_up_runs()]
     drawn = []
     monkeypatch.setattr(figure, "save", lambda picture, path: drawn.append(len(picture.axes)) or save(picture, path))
-    table = Table(replace(MADE_UP, settings=settings(*"abc")), found)
-    assert matplotlib.image.imread(draw(table, tmp_path / "figure.png")).shape[1] >= 1000
+    image = matplotlib.image.imread(draw(Table(three, runs), tmp_path / "figure.png"))
+    assert image.shape[1] >= 1000
     assert drawn == [3]
 
 
+def test_table_without_a_run_says_so(tmp_path):
+    with pytest.raises(ValueError, match="table=p/accumulation: no run is finished; leave out jobs=0 to run it"):
+        run_tables(RunOptions("p/accumulation", jobs=0, runs=f"{tmp_path}/none", results=str(tmp_path)))
+
+
 def test_runs_are_kept_and_the_table_is_made_again_of_them(tmp_path, capsys):
-    for cell in plan("p/accumulation/dadam", "smoke", 1, tmp_path / "runs").cells:
-        config, loss = load(cell.run.overrides), 4 + cell.rate
-        record = replace(make_record("dadam_aer", loss=loss), config=config.as_dict(), config_hash=cell.run.config_hash)
-        write(replace(record, run_id=cell.run.name, scale="smoke"), cell.run.record)
-    where = ["run", "table=p/accumulation/dadam", "scale=smoke", "seeds=1", f"keep={tmp_path}/kept"]
-    assert tables.main([*where, f"runs={tmp_path}/runs", "jobs=1"]) == 0
-    text = capsys.readouterr().out
-    assert "| DAdam | 0.001, 0.002, 0.004, 0.008 | 0.001 (edge) | 4.001 |" in text
+    for cell in plan("p/accumulation", "smoke", 1, tmp_path / "runs").cells:
+        run = run_of(cell.row.key, cell.rate, cell.seed, 5.0 + cell.rate)
+        changes = {"run_id": cell.run.folder.name, "scale": "smoke", "config_hash": cell.run.config_hash}
+        write(replace(run.record, **changes), cell.run.record)
+    (tmp_path / "README.md").write_text("<!-- results:p/accumulation/smoke --><!-- /results:p/accumulation/smoke -->")
+    chosen = RunOptions(
+        "p/accumulation", "smoke", 1, jobs=1, runs=f"{tmp_path}/runs", keep=f"{tmp_path}/kept",
+        readme=f"{tmp_path}/README.md",
+    )  # fmt: skip
+    assert run_tables(chosen) == 0  # all of them are finished
     kept = tmp_path / "kept" / "p" / "accumulation"
+    assert sorted({run.learning_rate for run in unpack(kept)}) == [0.001, 0.002, 0.004, 0.008]
+    assert "| All-Reduce, AdamW | 5.00 |" in (tmp_path / "README.md").read_text()
     first = {path.name: path.read_bytes() for path in kept.iterdir()}
     assert first.keys() >= {"runs.csv", "smoke.md", "smoke.csv", "smoke.png"}
-    assert tables.main([*where, f"runs={tmp_path}/none", "jobs=0"]) == 0
+    assert run_tables(replace(chosen, runs=f"{tmp_path}/none", jobs=0)) == 0
     assert {path.name: path.read_bytes() for path in kept.iterdir()} == first
-
-
-def test_a_table_without_a_finished_run_is_one_message(tmp_path):
-    with pytest.raises(ValueError, match="table=p/accumulation: no run is finished; leave out jobs=0 to run it"):
-        tables.main(["run", "table=p/accumulation", f"runs={tmp_path}", f"results={tmp_path}", "jobs=0"])
-    with pytest.raises(ValueError, match="jobs=-1: at least 1 run at once"):
-        tables.main(["run", "table=p/accumulation", f"runs={tmp_path}", f"results={tmp_path}", "jobs=-1"])
-
-
-@pytest.mark.parametrize("name", ["p/accumulation", "l/decentlam", "l/decentlam_small"])
-def test_committed_tables_are_those_of_their_committed_records(name, tmp_path):
-    last = name.rpartition("/")[2]
-    folder = ROOT / "results" / "studies" / last
-    records = {record.config_hash: record for record in read_all(folder / "records")}
-    assert all(record.source == "measured" and not record.git_dirty for record in records.values())
-    cells = plan(name, None, None, tmp_path).cells
-    table = Table(load_table(name), [(c, records[c.run.config_hash]) for c in cells if c.run.config_hash in records])
-    assert markdown(table) == (folder / f"study_{last}.md").read_text()
-    frame = table.frame().to_csv(index=False, lineterminator="\n")
-    assert frame == (folder / f"study_{last}.csv").read_text()
-    readme = (ROOT / "README.md").read_text()
-    assert f"<!-- study:{last} -->" not in readme or at_a_glance(table) in readme
+    assert "best rate" in capsys.readouterr().out

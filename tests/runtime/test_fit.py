@@ -56,5 +56,5 @@ def test_door_draws_both_figures_and_writes_the_committed_table(capsys, tmp_path
     table = (tmp_path / "runtime_scaling.md").read_text()
     assert table in printed
     assert table.count("All-Reduce") == 9
-    committed = ROOT / "results" / "figures" / "runtime_scaling.md"
+    committed = ROOT / "results" / "measurements" / "runtime_scaling.md"
     assert table == committed.read_text(), "make figure-runtime writes it again"

@@ -41,10 +41,8 @@ def test_reproduce_twice_at_once_and_again_runs_every_row_once(tmp_path):
     assert [line["step"] for line in lines if line["kind"] == "train"] == [2, 4, 6, 8]
     assert (record.parent / "log.txt").read_text().count("record.json") == 1  # printed by a run at its end
     assert read(record).status == "ok"
-    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == [
-        *(f"p-gpt2-smoke.{end}" for end in ("csv", "md", "png", "tex")),
-        "report.html",
-    ]
+    written = sorted(str(path.relative_to(tmp_path / "r")) for path in (tmp_path / "r").rglob("*.*"))
+    assert written == [*(f"p/gpt2/smoke.{end}" for end in ("csv", "md", "png", "tex")), "report.html"]
     assert archive.unpack(tmp_path / "kept" / "p" / "gpt2") == [Run("dadam_aer", "", read(record))]
     before = record.stat().st_mtime_ns, (record.parent / "log.txt").stat().st_mtime_ns
     assert start(tmp_path, "experiments=p/gpt2/dadam_aer").wait().returncode == 0

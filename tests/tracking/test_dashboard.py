@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from decent_core.config.load import load
-from decent_core.records.record import read_all
+from decent_core.records.archive import read_all
 from scripts.dashboard import main
 from tests.support import ROOT, commands
 from tests.support.offline_runs import history, offline_runs, summary
@@ -33,7 +33,7 @@ def logged(tmp_path_factory):
     (path,) = offline_runs(folder)
     in_history = {name for row in history(path) for name in row}
     in_summary = {*summary(path), *json.loads((folder / "record.json").read_text())}
-    for record in read_all(ROOT / "results" / "records"):
+    for record in read_all(ROOT / "results"):
         in_history |= {name for point in record.curve for name in point["values"]}
         in_summary |= record.metrics.keys()
     return in_history, in_summary

@@ -9,6 +9,7 @@ import pytest
 
 from decent_core.config.compose import choices
 from decent_core.config.load import load
+from decent_core.records.archive import unpack
 from scripts.train import main
 from tests.support.images import DECODERS, write_tree
 
@@ -64,10 +65,10 @@ def test_rows_differ_in_method_optimizer_and_topology_only(scale):
 
 def test_rows_are_still_those_of_their_committed_records():
     """A record is found by its configuration's hash, in which a key that came later has no part until it is used."""
-    records = [json.loads(path.read_text()) for path in Path("results/records/tiny/p/table3").glob("*/record.json")]
-    assert {record["experiment"] for record in records} == set(ROWS)
+    records = [run.record for run in unpack(Path("results/p/table3")) if run.record.scale == "tiny"]
+    assert {record.experiment for record in records} == set(ROWS)
     for record in records:
-        assert row(record["experiment"], "tiny").config_hash == record["config_hash"]
+        assert row(record.experiment, "tiny").config_hash == record.config_hash
     files = ["task=imagenet", "scale=paper", "task.dataset=some/folder"]
     for later in ("task.decoder=dali", "task.norm=group"):
         assert load([*files, later]).config_hash != load(files).config_hash
