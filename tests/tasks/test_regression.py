@@ -3,14 +3,16 @@
 import json
 
 import numpy as np
+import pandas
 import pytest
 import torch
 
+from decent_core import topology
 from decent_core.config.load import load
 from decent_core.report.bias_figure import draw_distances
 from decent_core.system.signals import StopRequest
 from decent_core.training.run import Run
-from scripts import bias
+from tasks.regression import bias, bias_report
 from tasks.regression.problem import draw
 from tasks.regression.settings import Settings
 from tests.support.quadratic import task_of
@@ -89,14 +91,14 @@ def test_training_comes_to_rest_at_the_fixed_point(tmp_path):
     with Run(config, StopRequest()) as run:
         _, path = run.train()
         problem = run.task.problem
-    W = bias.topology.build("ring", 4).matrix(0)
+    W = topology.build("ring", 4).matrix(0)
     x = problem.fixed_point(W, W, config.optimizer.lr)
     metrics = json.loads(path.read_text())["metrics"]
     assert metrics["local_squared_distance"] == pytest.approx(problem.bias(x), rel=1e-8)
 
 
 def test_bias_table_measures_what_the_formula_says(monkeypatch):
-    monkeypatch.setattr(bias, "RATES", (1e-3,))
+    monkeypatch.setattr(bias, "LEARNING_RATES", (1e-3,))
     monkeypatch.setattr(bias, "TOPOLOGIES", ("torus", "static_exp"))
     problem = draw(load(["experiment=l/figure2/decentlam"]).task, bias.WORKERS)
     rows = list(bias.bias_rows(problem))
@@ -107,15 +109,15 @@ def test_bias_table_measures_what_the_formula_says(monkeypatch):
         if np.isfinite(row["measured"]):
             assert row["measured"] == pytest.approx(row["fixed_point"], rel=1e-4)
         assert row["fixed_point"] < row["bound"]
-    text = bias._markdown(
-        bias.pandas.DataFrame(rows), bias.pandas.DataFrame(bias.ratio_rows(draw(settings(), 8), 8)), 8, "made here"
+    text = bias_report.markdown(
+        pandas.DataFrame(rows), pandas.DataFrame(bias.ratio_rows(draw(settings(), 8), 8)), 8, "made here"
     )
     assert "diverges" in text
     assert "| torus | 0.6000 | 0.001 |" in text
 
 
 def test_figure_is_drawn_for_curves_that_rest_and_that_vanish(tmp_path):
-    names = list(bias.NAMES.values())
+    names = list(bias_report.NAMES.values())
     curves = {name: ([1, 2, 3], [1.0, 0.1, 0.1 if number else 1e-20]) for number, name in enumerate(names)}
     draw_distances(curves, tmp_path / "figure.png", "title")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
