@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decent_core.config.command_line import options, run_main
+from decent_core.config.task_package import all_task_packages
 from decent_core.system.files import write_atomically
 from decent_core.tracking import workspace
 
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str]) -> None:
     """Build both; send them, or write them to a file."""
     given = options(Options, arguments, __doc__ or "")
     workspace.check_installed()
-    board, report = workspace.build(given.entity, given.project)
+    board, report = workspace.build(given.entity, given.project, [package.PLOTS for package in all_task_packages()])
     if given.out is None:
         print(*workspace.send(board, report), sep="\n")
         return

@@ -6,50 +6,10 @@ python -m scripts.prepare wordnet                                     # for METE
 python -m scripts.prepare assets [NAME ...]                           # derives the embedded data again
 """
 
-import sys
-import time
 from collections.abc import Sequence
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
 from decent_core.config.command_line import choose_verb, run_main, show_usage
-from decent_core.display.times import TimeLeft, readable
-
-LINE_SECONDS = 10.0  # between two lines of a job log
-
-
-class Display:
-    """How far a preparation is: a bar on a terminal, a line now and then otherwise; on standard error."""
-
-    def __init__(self) -> None:
-        self._left: TimeLeft | None = None
-        self._next_line = 0.0
-        self._bar: Progress | None = None
-
-    def __call__(self, done: int, total: int) -> None:
-        """Show that `done` of `total` parts (documents, pairs, files) are prepared."""
-        if self._left is None:
-            self._left = TimeLeft(done)
-            self._start_bar(done, total)
-        if self._bar is not None:
-            self._bar.update(self._row, completed=done)
-        elif done == total or time.monotonic() >= self._next_line:
-            left = readable(self._left.seconds(done, total))
-            print(f"{done:,}/{total:,} done  left {left}", file=sys.stderr, flush=True)
-            self._next_line = time.monotonic() + LINE_SECONDS
-
-    def close(self) -> None:
-        """Give the terminal back."""
-        if self._bar is not None:
-            self._bar.stop()
-
-    def _start_bar(self, done: int, total: int) -> None:
-        if sys.stderr.isatty():
-            columns = [BarColumn(), MofNCompleteColumn(), TextColumn("parts"), TimeElapsedColumn()]
-            self._bar = Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True))
-            self._row = self._bar.add_task("", total=total, completed=done)
-            self._bar.start()
+from decent_core.display.preparation import PreparationDisplay
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -68,7 +28,7 @@ def prepare_task(arguments: Sequence[str]) -> None:
     if show_help(arguments, __doc__):
         return
     config = load(arguments)
-    display = Display()
+    display = PreparationDisplay()
     try:
         summary = import_task(config.task_package).prepare(config.task, display)
     finally:

@@ -4,6 +4,9 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from decent_core.config.choices import choices, scales_of
+from decent_core.config.compose import compose
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -12,6 +15,7 @@ class TaskPackage(Protocol):
     """A package with one learning problem or several of a kind; importing it must be quick."""
 
     Settings: type  # a frozen dataclass: the keys under `task.`
+    PLOTS: Any  # a `decent_core.tracking.panels.TaskPlots`: what it shows in a dashboard
 
     def build(self, settings: Any, seed: int, world_size: int) -> Any:
         """A `decent_core.training.task.Task` for `world_size` workers.
@@ -24,6 +28,13 @@ class TaskPackage(Protocol):
 
     def prepare(self, settings: Any, progress: Callable[[int, int], None]) -> str:
         """Prepare the data and say what is there; a package without data has none."""
+
+
+def all_task_packages() -> list[TaskPackage]:
+    """The packages that conf/task names, each once."""
+    packages = [compose([f"task={task}", f"scale={scales_of(task)[0]}"], complete=False)[1]["package"]
+                for task in choices("task")]  # fmt: skip
+    return [import_task(str(package)) for package in dict.fromkeys(packages)]
 
 
 def import_task(package: str) -> TaskPackage:

@@ -14,26 +14,11 @@ def percentile(times: Sequence[float], percent: float) -> float | None:
 
 
 class TimeLeft:
-    """Estimates the time left from the pace since it was made, everything included: evaluation, checkpoints, logging.
+    """Estimates the time left for one run or many, several at once, whose steps take unequally long.
 
-    `done` is the work behind us by then (a resumed run has a head start), in any unit; `now` a clock in seconds.
-    """
-
-    def __init__(self, done: float = 0, now: Callable[[], float] = time.monotonic):
-        self._first, self._since, self._now = done, now(), now
-
-    def seconds(self, done: float, total: float) -> float | None:
-        """Seconds until `total` at this pace; None while nothing has been done."""
-        if done <= self._first:
-            return None
-        return (self._now() - self._since) / (done - self._first) * (total - done)
-
-
-class RunsLeft:
-    """Estimates the time left for many runs, several at once, whose steps take unequally long.
-
-    `steps` is what each run has to do. A run that has not begun is taken to last as long as the mean of those known
-    with as many steps, or else of all.
+    `steps` is what each run has to do, in any unit. The pace of a run counts from the first call in which it is
+    running, everything included: evaluation, checkpoints, logging. A run that has not begun is taken to last as long
+    as the mean of those known with as many steps, or else of all. `now` is a clock in seconds.
     """
 
     def __init__(self, steps: Mapping[str, int], now: Callable[[], float] = time.monotonic):
@@ -55,8 +40,8 @@ class RunsLeft:
     def _whole(self, name: str) -> float:
         if name in self._seconds:
             return self._seconds[name]
-        alike = [value for other, value in self._seconds.items() if self._steps[other] == self._steps[name]]
-        return fmean(alike or self._seconds.values())
+        as_long = [value for other, value in self._seconds.items() if self._steps[other] == self._steps[name]]
+        return fmean(as_long or self._seconds.values())
 
 
 def readable(seconds: float | None) -> str:

@@ -4,7 +4,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 
-from decent_core.display.runs import Display
+from decent_core.display.runs import RunsDisplay
 from decent_core.system.processes import stop_all, stop_signals_interrupt
 from decent_core.tables.planned_run import PlannedRun
 
@@ -24,7 +24,7 @@ def run_all(runs: Sequence[PlannedRun], jobs: int) -> list[PlannedRun]:
     running: dict[PlannedRun, subprocess.Popen] = {}
     failed: list[PlannedRun] = []
     done = {run.name: run.steps_done() for run in runs}
-    with stop_signals_interrupt(), Display({run.name: run.steps for run in runs}) as display:
+    with stop_signals_interrupt(), RunsDisplay({run.name: run.steps for run in runs}) as display:
         try:
             while waiting or running:
                 for run in [run for run, process in running.items() if process.poll() is not None]:
@@ -48,7 +48,7 @@ def run_all(runs: Sequence[PlannedRun], jobs: int) -> list[PlannedRun]:
     return failed
 
 
-def _stop(processes: Sequence[subprocess.Popen], display: Display) -> None:
+def _stop(processes: Sequence[subprocess.Popen], display: RunsDisplay) -> None:
     """Ask for checkpoints, then wait."""
     alive = [process for process in processes if process.poll() is None]
     if alive:

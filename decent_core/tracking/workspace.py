@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from decent_core.tracking.panels import COLUMNS, SECTIONS, Curves, Finals
+from decent_core.tracking.panels import Curves, Finals, TaskPlots, columns, sections
 
 NAME = "Decent-Bench"
 
@@ -16,8 +16,8 @@ def check_installed() -> None:
         raise ValueError(f"the dashboard needs {error.name}, which make setup installs") from None
 
 
-def build(entity: str, project: str) -> tuple[Any, Any]:
-    """The workspace and the report, in this process alone."""
+def build(entity: str, project: str, tasks: Sequence[TaskPlots]) -> tuple[Any, Any]:
+    """The workspace and the report for runs of these tasks, in this process alone."""
     import wandb_workspaces.reports.v2 as reports
     import wandb_workspaces.workspaces as workspaces
 
@@ -27,17 +27,17 @@ def build(entity: str, project: str) -> tuple[Any, Any]:
         name=NAME,
         sections=[
             workspaces.Section(name=name, panels=_panels(name, plots), is_open=True)
-            for name, (_, plots) in SECTIONS.items()
+            for name, (_, plots) in sections(tasks).items()
         ],
         runset_settings=workspaces.RunsetSettings(
-            groupby=[workspaces.Metric("Group")], pinned_columns=[f"summary:{name}" for name in COLUMNS]
+            groupby=[workspaces.Metric("Group")], pinned_columns=[f"summary:{name}" for name in columns(tasks)]
         ),
     )
     blocks: list[Any] = [
         reports.P("Each run is one training run, with its configuration, metrics and record. Tables with intervals and "
                   "published values are made from the records, by make report."),
     ]  # fmt: skip
-    for name, (text, plots) in SECTIONS.items():
+    for name, (text, plots) in sections(tasks).items():
         runs = reports.Runset(name="All runs by item and method", groupby=["group", "job_type"])
         blocks += [
             reports.H1(name), reports.P(text), reports.PanelGrid(runsets=[runs], panels=_panels(name, plots))

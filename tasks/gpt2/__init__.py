@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from decent_core.tracking.panels import VALIDATION_LOSS
 from tasks.gpt2.settings import Settings
 
 if TYPE_CHECKING:
@@ -10,7 +11,9 @@ if TYPE_CHECKING:
 
     from decent_core.training.task import Task
 
-__all__ = ["Settings", "build", "build_model", "prepare"]
+__all__ = ["PLOTS", "Settings", "build", "build_model", "prepare"]
+
+PLOTS = VALIDATION_LOSS
 
 
 def build(settings: Settings, seed: int, world_size: int) -> "Task":

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from decent_core.tracking.panels import VALIDATION_LOSS, Curves, Finals, TaskPlots
 from tasks.imagenet.settings import Settings
 
 if TYPE_CHECKING:
@@ -10,7 +11,13 @@ if TYPE_CHECKING:
 
     from decent_core.training.task import Task
 
-__all__ = ["Settings", "build", "build_model", "prepare"]
+__all__ = ["PLOTS", "Settings", "build", "build_model", "prepare"]
+
+PLOTS = TaskPlots(
+    curves=(*VALIDATION_LOSS.curves, Curves("Top-1 accuracy by step", ("top1",))),
+    finals=(*VALIDATION_LOSS.finals, Finals("Top-1 accuracy", ("top1", "local_top1"))),
+    columns=("val_loss", "top1"),
+)
 
 
 def build(settings: Settings, seed: int, world_size: int) -> "Task":

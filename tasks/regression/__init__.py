@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from decent_core.tracking.panels import Curves, Finals, TaskPlots
 from tasks.regression.settings import Settings
 
 if TYPE_CHECKING:
@@ -9,7 +10,14 @@ if TYPE_CHECKING:
 
     from decent_core.training.task import Task
 
-__all__ = ["Settings", "build", "build_model"]
+__all__ = ["PLOTS", "Settings", "build", "build_model"]
+
+_DISTANCE = "Squared distance to the optimum, log10"
+PLOTS = TaskPlots(
+    curves=(Curves(_DISTANCE, ("log10_squared_distance",)),),
+    finals=(Finals(_DISTANCE, ("log10_squared_distance", "local_log10_squared_distance")),),
+    columns=("log10_squared_distance",),
+)
 
 
 def build(settings: Settings, seed: int, world_size: int) -> "Task":

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from decent_core.tracking.panels import VALIDATION_LOSS, Finals, TaskPlots
 from tasks.wmt14.settings import Settings
 
 if TYPE_CHECKING:
@@ -10,7 +11,13 @@ if TYPE_CHECKING:
 
     from decent_core.training.task import Task
 
-__all__ = ["Settings", "build", "build_model", "prepare"]
+__all__ = ["PLOTS", "Settings", "build", "build_model", "prepare"]
+
+PLOTS = TaskPlots(
+    curves=VALIDATION_LOSS.curves,
+    finals=(*VALIDATION_LOSS.finals, Finals("BLEU and METEOR", ("bleu", "meteor"))),
+    columns=("val_loss", "bleu"),
+)
 
 
 def build(settings: Settings, seed: int, world_size: int) -> "Task":

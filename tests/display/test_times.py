@@ -1,6 +1,6 @@
 import pytest
 
-from decent_core.display.times import RunsLeft, TimeLeft, percentile, readable
+from decent_core.display.times import TimeLeft, percentile, readable
 
 
 def test_percentile_interpolates_and_is_none_for_nothing():
@@ -11,16 +11,16 @@ def test_percentile_interpolates_and_is_none_for_nothing():
 
 def test_time_left_counts_the_pace_since_the_resume_only():
     now = [100.0]
-    left = TimeLeft(done=50, now=lambda: now[0])
-    assert left.seconds(50, 200) is None
+    left = TimeLeft({"run": 200}, now=lambda: now[0])
+    assert left.seconds({"run": 50}, ["run"]) is None
     now[0] = 110.0
-    assert left.seconds(70, 200) == pytest.approx(65.0)
-    assert left.seconds(200, 200) == 0.0
+    assert left.seconds({"run": 70}, ["run"]) == pytest.approx(65.0)
+    assert left.seconds({"run": 200}, ["run"]) == 0.0
 
 
 def test_time_left_of_runs_knows_that_steps_take_unequally_long():
     now = [0.0]
-    left = RunsLeft({"long": 10, "short": 1000, "like_short": 1000, "resumed": 10}, now=lambda: now[0])
+    left = TimeLeft({"long": 10, "short": 1000, "like_short": 1000, "resumed": 10}, now=lambda: now[0])
     done = {"long": 0, "short": 0, "like_short": 0, "resumed": 5}
     assert left.seconds(done, ["long", "short"]) is None
     now[0] = 10.0
