@@ -20,6 +20,17 @@ OWN_BATCH = "own"  # the global batch of the task at its scale
 OPEN = "???"  # OmegaConf's mark of a value that must be given
 
 
+def _defaults() -> dict[str, str]:
+    """The task and scale of conf/config.yaml."""
+    entries = yaml.safe_load((CONF / "config.yaml").read_text())["defaults"]
+    task, scale = next(entry["task"] for entry in entries if "task" in entry).split("/")
+    return {"task": task, "scale": scale, "batch": OWN_BATCH}
+
+
+#: what is chosen in the groups that are no Hydra groups unless something else is given
+DEFAULTS = _defaults()
+
+
 @cache
 def choices(group: str) -> list[str]:
     """All names of a group, sorted."""

@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 
 from decent_core.config.choices import (
     CONF,
+    DEFAULTS,
     FILE_GROUPS,
     GROUPS,
     OPEN,
@@ -25,8 +26,6 @@ from decent_core.config.choices import (
 )  # fmt: skip
 from decent_core.config.table_file import Choices, find_row
 from decent_core.config.validation import no_such
-
-DEFAULTS = {"task": "gpt2", "scale": "tiny", "batch": OWN_BATCH}
 
 
 class NotAtThisScale(ValueError):

@@ -4,7 +4,7 @@
     python -m scripts.bench network load=gpt2 workers=4 nodes=2 out=results/local/netbench_gpt2.png
 
 The real engine, torch's DistributedDataParallel and the reference decent-dp, all over gloo in a network lab. With
-load=sleep computing is slept, so that two cores can stand for many workers; with load=gpt2 GPT-2 at scale tiny
+load=sleep computing is slept, so that two cores can stand for many workers; with load=TASK that task at scale tiny
 computes, and workers that share a core slow each other down. All cells are measured in turns, `repeats` times.
 Predicted from exchanges and from computing, each measured in isolation at the same rate. Writes a picture, a table and
 the measurements; measured=FILE makes picture and table of earlier measurements again.
@@ -15,14 +15,16 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from decent_core.config.choices import choices
+from decent_core.config.validation import no_such
 from decent_core.lab.launch import run_workers
 from decent_core.lab.link_prediction import predict, steps_of
 from decent_core.lab.namespaces import check_possible, check_rate, hosts
-from decent_core.lab.record import check_reference, header, read_earlier
+from decent_core.lab.record import SLEEP, check_reference, header, read_earlier
 from decent_core.lab.report import LINK_CELLS, link_table
 from decent_core.system.files import write_atomically
 from decent_core.system.processes import stop_signals_interrupt
@@ -35,7 +37,7 @@ SLEPT = ("forward_ms", "backward_ms", "buckets")
 class Options:
     """The lab, and the load."""
 
-    load: Literal["sleep", "gpt2"] = "sleep"
+    load: str = SLEEP  # or a task
     workers: int = 8
     nodes: int = 4
     rates: tuple[str, ...] = ("50mbit", "100mbit", "200mbit", "400mbit", "1gbit")
@@ -49,6 +51,8 @@ class Options:
     measured: str | None = None
 
     def __post_init__(self) -> None:
+        if self.load not in (known := [SLEEP, *choices("task")]):
+            raise ValueError(f"load={self.load}: {no_such('load', self.load, known)}")
         if self.nodes < 2 or self.workers % self.nodes:
             raise ValueError(f"nodes={self.nodes}: must be at least 2 and divide workers={self.workers}")
         for rate in self.rates:
@@ -58,7 +62,7 @@ class Options:
         for key in ("buckets", "bucket_kib", "steps", "repeats"):
             if getattr(self, key) < 1:
                 raise ValueError(f"{key}={getattr(self, key)}: must be at least 1")
-        if self.load != "sleep" and any(getattr(self, f.name) != f.default for f in fields(self) if f.name in SLEPT):
+        if self.load != SLEEP and any(getattr(self, f.name) != f.default for f in fields(self) if f.name in SLEPT):
             raise ValueError(f"load={self.load}: {', '.join(SLEPT)} are for load=sleep")
 
     @property

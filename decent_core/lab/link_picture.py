@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from decent_core.lab.namespaces import megabits
+from decent_core.lab.record import describe
 from decent_core.report.figures import COLOURS
 from decent_core.report.plots import GREY, label, new_figure, save
 
@@ -54,7 +55,7 @@ def draw(
         panel.set_yticks(ticks, [str(tick) for tick in ticks])
         label(panel, f"gossip over {title}", "rate of a node's link", "ms a step" if topology == "aer" else "")
     figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    load = {"sleep": "slept computing", "gpt2": "GPT-2 at scale tiny"}[given["load"]]
+    load = describe(given["load"])
     text = f"Step time against link speed: {given['workers']} workers on {given['nodes']} nodes, {load}"
     figure.suptitle(text, fontsize=13, weight="bold")
     return save(figure, path)

@@ -1,12 +1,13 @@
-"""What a worker of the benches computes: nothing (it sleeps as long), or GPT-2 at scale tiny."""
+"""What a worker of the benches computes: nothing (it sleeps as long), or a task at scale tiny."""
 
 import time
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-LoadName = Literal["sleep", "gpt2"]
+from decent_core.lab.record import SLEEP
+
 SEED = 1
 
 
@@ -60,14 +61,14 @@ class SleepLoad:
         return model()
 
 
-class Gpt2Load:
-    """GPT-2 at scale tiny, and one fixed batch of this worker."""
+class TaskLoad:
+    """The model of a task at scale tiny, and one fixed batch of this worker."""
 
-    def __init__(self, worker: int, workers: int):
+    def __init__(self, name: str, worker: int, workers: int):
         from decent_core.config.load import load
         from decent_core.config.task_package import import_task
 
-        config = load(["task=gpt2", "scale=tiny"])
+        config = load([f"task={name}", "scale=tiny"])
         self.task = import_task(config.task_package).build(config.task, SEED, workers)
         self.batch = self.task.batch(0, worker)
 
@@ -81,6 +82,6 @@ class Gpt2Load:
 
 def make_load(plan: dict[str, Any], worker: int, workers: int) -> Load:
     """The load that the plan of a bench names; times in seconds."""
-    if plan["load"] == "gpt2":
-        return Gpt2Load(worker, workers)
-    return SleepLoad(plan["buckets"], plan["elements"], plan["forward"], plan["backward"])
+    if plan["load"] == SLEEP:
+        return SleepLoad(plan["buckets"], plan["elements"], plan["forward"], plan["backward"])
+    return TaskLoad(plan["load"], worker, workers)

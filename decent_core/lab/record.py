@@ -13,6 +13,8 @@ from decent_core.records.provenance import git_state, versions
 PATHS = ("out", "measured")
 WANTED = "give the .json that an earlier call of the same bench has written"
 
+SLEEP = "sleep"  # a load; any other is the name of a task
+
 
 def check_reference() -> None:
     """Raises ValueError if the reference implementation is not installed."""
@@ -39,3 +41,8 @@ def read_earlier(path: str, schema: int, holds: Sequence[str]) -> dict[str, Any]
     if not isinstance(record, dict) or record.get("schema") != schema or not {*holds, "options"} <= record.keys():
         raise ValueError(f"measured={path}: does not hold this bench's {', '.join(holds)}; {WANTED}")
     return record
+
+
+def describe(load: str) -> str:
+    """A load as pictures and tables name it."""
+    return "slept computing" if load == SLEEP else f"{load} at scale tiny"

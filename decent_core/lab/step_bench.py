@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from decent_core.config.choices import DEFAULTS
 from decent_core.lab.launch import run_on_loopback, run_workers
 from decent_core.lab.namespaces import check_possible, check_rate, hosts
-from decent_core.lab.record import check_reference, header, read_earlier
+from decent_core.lab.record import SLEEP, check_reference, header, read_earlier
 from decent_core.lab.report import LOOPBACK, step_table
 from decent_core.system.files import write_atomically
 from decent_core.system.processes import stop_signals_interrupt
@@ -32,11 +33,11 @@ ALONE = [("none", "complete"), ("ddp", "complete"), ("allreduce", "complete")]
 GOSSIP = [(name, topology) for topology in ("complete", "aer", "one_peer_hypercube") for name in ("awc", "decent-dp")]
 #: load, workers, cells
 LOADS: dict[str, tuple[int, list[tuple[str, str]]]] = {
-    "sleep": (4, [*ALONE, *GOSSIP]),
-    "gpt2": (2, [*ALONE, *GOSSIP[:2]]),
+    SLEEP: (4, [*ALONE, *GOSSIP]),
+    DEFAULTS["task"]: (2, [*ALONE, *GOSSIP[:2]]),
 }
 MEMORY_CELLS = [*ALONE, *GOSSIP[:2], *GOSSIP[-2:]]
-MEMORY = {"load": "sleep", "buckets": 16, "elements": 2**20, "bucket": 4 * 2**20, "forward": 0.0, "backward": 0.0}
+MEMORY = {"load": SLEEP, "buckets": 16, "elements": 2**20, "bucket": 4 * 2**20, "forward": 0.0, "backward": 0.0}
 MEMORY_WORKERS = 4
 
 
