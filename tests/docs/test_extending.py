@@ -53,9 +53,9 @@ def test_commands_of_the_page_run_with_what_it_adds(project):
     record = json.loads((project / "runs/lazy/record.json").read_text())
     assert (record["status"], record["method"], record["topology"]) == ("ok", "lazy", "two_rings")
     assert record["config"]["method"] == {"name": "lazy", "share": 0.7}
-    table = (project / "runs/lazy-report/other-regression-smoke.md").read_text()
+    table = (project / "runs/lazy-report/other/regression/smoke.md").read_text()
     assert "lazy" in table
-    assert (project / "runs/lazy-report/other-regression-smoke.png").stat().st_size > 1000
+    assert (project / "runs/lazy-report/other/regression/smoke.png").stat().st_size > 1000
     assert json.loads((project / "runs/lazy-4/record.json").read_text())["engine"] == "distributed"
 
 
