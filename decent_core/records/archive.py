@@ -1,8 +1,8 @@
-"""All runs of a table in three files: `runs.csv`, `common.yaml` and `curves.csv.gz`. No torch.
+"""All runs of a table in four files: `runs.csv`, `common.yaml`, `curves.csv.gz` and `parameters.csv.gz`. No torch.
 
 `runs.csv` has a line a run: its row and setting in conf/table, its learning rate, what it gave and where it comes from.
-`common.yaml` has once what all runs share; `curves.csv.gz` has the evaluations during training. Together they hold the
-runs' records without loss.
+`common.yaml` has once what all runs share; `curves.csv.gz` has the evaluations during training, `parameters.csv.gz` the
+sha256 of every worker's final parameters. Together they hold the runs' records without loss.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ from decent_core.records.lines import FIRST, Run, columns, to_lines, to_run
 from decent_core.records.record import Record, finite, read
 from decent_core.system.files import make_folder, write_atomically
 
-RUNS, COMMON, CURVES = "runs.csv", "common.yaml", "curves.csv.gz"
+RUNS, COMMON, CURVES, PARAMETERS = "runs.csv", "common.yaml", "curves.csv.gz", "parameters.csv.gz"
 
 
 def keep(runs: Iterable[Run], folder: Path) -> None:
@@ -34,7 +34,12 @@ def keep(runs: Iterable[Run], folder: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         there = unpack(folder) if (folder / RUNS).exists() else []
         files = pack({run.identity: run for run in [*there, *runs]}.values())
-        for name in (CURVES, RUNS, COMMON):  # columns of runs.csv go before common.yaml's: between the two, both serve
+        for name in (
+            CURVES,
+            PARAMETERS,
+            RUNS,
+            COMMON,
+        ):  # columns of runs.csv go before common.yaml's: between the two, both serve
             write_atomically(folder / name, files[name])
     finally:
         os.close(lock)
@@ -44,8 +49,14 @@ def pack(runs: Iterable[Run]) -> dict[str, bytes]:
     """The content of each file; the same for the same runs in any order."""
     ordered = sorted(runs, key=lambda run: run.order)
     lines, shared, twins = to_lines(ordered)
+    records = _by_run_id(ordered)
     points = [
-        {"run_id": run_id} | flatten(finite(point)) for run_id, curve in _curves(ordered).items() for point in curve
+        {"run_id": run_id} | flatten(finite(point)) for run_id, record in records.items() for point in record.curve
+    ]
+    digests = [
+        {"run_id": run_id, "worker": worker, "sha256": digest}
+        for run_id, record in records.items()
+        for worker, digest in enumerate(record.parameters_sha256 or [])
     ]
     point_columns = list(dict.fromkeys(["run_id", *(name for point in points for name in point)]))
     common = nest(shared) | {"same_as": twins}
@@ -53,6 +64,7 @@ def pack(runs: Iterable[Run]) -> dict[str, bytes]:
         RUNS: write_csv(lines, columns(lines)),
         COMMON: yaml.safe_dump(common, sort_keys=False, allow_unicode=True, width=120).encode(),
         CURVES: gzip.compress(write_csv(points, point_columns), mtime=0),
+        PARAMETERS: gzip.compress(write_csv(digests, ("run_id", "worker", "sha256")), mtime=0),
     }
 
 
@@ -60,12 +72,12 @@ def unpack(folder: Path) -> list[Run]:
     """The runs in a folder; ValueError that names the file, the line and what is wrong there."""
     common = _read_common(folder / COMMON)
     twins = common.pop("same_as")
-    curves = _read_curves(folder / CURVES)
+    curves, digests = _read_curves(folder / CURVES), _read_digests(folder / PARAMETERS)
     runs = []
     for number, cells in read_csv(_read(folder / RUNS), str(folder / RUNS), FIRST):
         shared = {name: value for name, value in flatten(common).items() if name not in cells}
         own = {name: from_cell(text) for name, text in cells.items() if text}
-        runs.append(to_run(shared | own, twins, curves, f"{folder / RUNS}, line {number}"))
+        runs.append(to_run(shared | own, twins, curves, digests, f"{folder / RUNS}, line {number}"))
     return runs
 
 
@@ -86,13 +98,13 @@ def read_all(path: Path) -> list[Record]:
     return [run.record for runs in read_tables(path).values() for run in runs] + read_single(path)
 
 
-def _curves(runs: Iterable[Run]) -> dict[str, list[dict[str, Any]]]:
-    """The curve of each run_id; ValueError if two different runs share one."""
+def _by_run_id(runs: Iterable[Run]) -> dict[str, Record]:
+    """The record of each run_id; ValueError if two different runs share one."""
     records: dict[str, Record] = {}
     for run in runs:
         if records.setdefault(run.record.run_id, run.record) != run.record:
             raise ValueError(f"run_id={run.record.run_id}: two different runs of the table have it")
-    return {run_id: record.curve for run_id, record in records.items()}
+    return records
 
 
 def _read(path: Path) -> bytes:
@@ -115,15 +127,26 @@ def _read_common(path: Path) -> dict[str, Any]:
 
 def _read_curves(path: Path) -> dict[str, list[dict[str, Any]]]:
     """The points of each run's curve, in order."""
-    try:
-        content = gzip.decompress(_read(path))
-    except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{path}: no whole gzip file ({error})") from None
     curves: dict[str, list[dict[str, Any]]] = {}
-    for number, cells in read_csv(content, str(path), ("run_id",)):
+    for number, cells in read_csv(_unzipped(path), str(path), ("run_id",)):
         point = {name: from_cell(text) for name, text in cells.items() if text}
         try:
             curves.setdefault(str(point.pop("run_id", "")), []).append(nest(point))
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: column {error}") from None
     return curves
+
+
+def _read_digests(path: Path) -> dict[str, list[str]]:
+    """The sha256 of every worker's parameters, by run."""
+    digests: dict[str, list[str]] = {}
+    for _, cells in read_csv(_unzipped(path), str(path), ("run_id", "worker", "sha256")):
+        digests.setdefault(str(from_cell(cells["run_id"])), []).append(str(from_cell(cells["sha256"])))
+    return digests
+
+
+def _unzipped(path: Path) -> bytes:
+    try:
+        return gzip.decompress(_read(path))
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"{path}: no whole gzip file ({error})") from None

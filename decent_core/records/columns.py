@@ -1,7 +1,8 @@
 """Nested JSON values as the cells of flat columns, and back without loss.
 
 A column's name is the path of a value, such as `config.task.name`. A number stands in its cell as JSON writes it, a
-text as it is unless that would be read as JSON, and everything else as JSON. An empty cell: there is no such value.
+text as it is unless that would be read as JSON, or as a formula by a spreadsheet, and everything else as JSON. An empty
+cell: there is no such value.
 """
 
 import csv
@@ -10,6 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+FORMULA = ("=", "+", "-", "@")  # a spreadsheet computes what a cell that begins so says
 Columns = dict[str, Any]  # path of a value -> the value
 
 
@@ -42,7 +44,7 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 def to_cell(value: Any) -> str:
     """A value as the text of a cell."""
-    if isinstance(value, str) and value and value.isprintable() and not _is_json(value):
+    if isinstance(value, str) and value and value.isprintable() and not (value.startswith(FORMULA) or _is_json(value)):
         return value
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return text if _is_unicode(text) else json.dumps(value, allow_nan=False)

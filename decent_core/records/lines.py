@@ -1,5 +1,6 @@
 """Runs as lines of a table: what stands in each line, what all lines share, and what is left out as said twice."""
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -8,6 +9,7 @@ from decent_core.records.columns import Columns, flatten, nest, to_cell
 from decent_core.records.record import Record, finite, from_content
 
 LEARNING_RATE = "config.optimizer.lr"  # its column is called learning_rate
+PARAMETERS = "parameters_sha256"  # a list; a digest of it stands in the column parameters_digest
 FIRST = (
     "scale", "setting", "row", "learning_rate", "seed", "status", "method", "optimizer", "topology", "primary_metric",
 )  # fmt: skip
@@ -66,9 +68,13 @@ def columns(lines: Sequence[Columns]) -> list[str]:
 
 
 def to_run(
-    line: Columns, twins: Mapping[str, str], curves: Mapping[str, list[dict[str, Any]]], where: str
+    line: Columns, twins: Mapping[str, str], curves: Mapping[str, list[dict[str, Any]]],
+    digests: Mapping[str, list[str]], where: str,
 ) -> Run:  # fmt: skip
-    """The run of a line that has all columns but the twins; ValueError, beginning with `where`, names what is wrong."""
+    """The run of a line that has all columns but the twins; ValueError, beginning with `where`, names what is wrong.
+
+    `curves` and `digests` (of parameters) are those of all runs, by run_id.
+    """
     content = line | {name: line[other] for name, other in twins.items() if other in line}
     content = {(LEARNING_RATE if name == "learning_rate" else name): value for name, value in content.items()}
     row, setting = content.pop("row", None), content.pop("setting", "")
@@ -78,20 +84,36 @@ def to_run(
         nested = nest(content)
     except ValueError as error:
         raise ValueError(f"{where}: column {error}") from None
-    curve = curves.get(str(nested.get("run_id")), [])
-    return Run(row, setting, from_content(nested | {"curve": curve}, where))
+    run_id = str(nested.get("run_id"))
+    if (digest := nested.pop("parameters_digest", None)) is None:
+        nested[PARAMETERS] = None
+    elif digest == parameters_digest(workers := digests.get(run_id, [])):
+        nested[PARAMETERS] = workers
+    else:
+        raise ValueError(
+            f"{where}: parameters_digest is {digest!r}, that of run_id={run_id} in parameters.csv.gz is not"
+        )
+    return Run(row, setting, from_content(nested | {"curve": curves.get(run_id, [])}, where))
+
+
+def parameters_digest(workers: Sequence[str]) -> str:
+    """One short digest of the digests of every worker's parameters: runs with the same one ended alike, bit by bit."""
+    return hashlib.sha256("\n".join(workers).encode()).hexdigest()[:12]
 
 
 def _line(run: Run) -> Columns:
     """All columns of a run, in an order of their own: that of a record's fields, and of the alphabet below them."""
-    content = finite({name: value for name, value in asdict(run.record).items() if name not in ("curve", "notes")})
+    apart = ("curve", "notes", PARAMETERS)
+    content = finite({name: value for name, value in asdict(run.record).items() if name not in apart})
+    workers = run.record.parameters_sha256
+    content["parameters_digest"] = None if workers is None else parameters_digest(workers)
     line = {"row": run.row, "notes": run.record.notes} | ({"setting": run.setting} if run.setting else {})
     line |= {("learning_rate" if name == LEARNING_RATE else name): value for name, value in flatten(content).items()}
     return {name: line[name] for name in sorted(line, key=_rank)}
 
 
 def _rank(name: str) -> tuple[int, str]:
-    field = name.partition(".")[0]
+    field = PARAMETERS if name == "parameters_digest" else name.partition(".")[0]
     return FIELDS.index(field) if field in FIELDS else -1, name
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from decent_core.records.archive import COMMON, CURVES, RUNS, Run, keep, pack, read_all, read_tables, unpack
+from decent_core.records.archive import COMMON, CURVES, PARAMETERS, RUNS, Run, keep, pack, read_all, read_tables, unpack
 from decent_core.records.columns import flatten, from_cell, nest, to_cell
 from decent_core.records.record import write
 from tests.support import ROOT
@@ -41,6 +41,8 @@ def runs():
     ]  # fmt: skip
     made[1] = replace(made[1], status="diverged", message="1e5", metrics={"val_loss": None}, curve=[], best={"step": 3})
     made[2] = replace(made[2], local_size=[3, 5], git_dirty=None, git_commit=None, notes={"data": "a, b", "x.y": "z"})
+    made[0] = replace(made[0], parameters_sha256=["a1", "2e5"])
+    made[1] = replace(made[1], parameters_sha256=[])
     made[3] = replace(made[3], outputs=[{"source": "ü, \n", "b": "1"}], lower_is_better=True, train_seconds=4)
     return [Run(record.experiment.rpartition("/")[2], f"setting {record.seed}", record) for record in made]
 
@@ -155,6 +157,7 @@ def damage(path, old, new):
         (CURVES, b"run_id", b"run", "line 1: there is no column 'run_id'"),
         (CURVES, b"seconds", b"step", "line 1: column 'step' is there twice"),
         (CURVES, b"seconds", b"step.x", "line 2: column 'step.x' is below 'step'"),
+        (PARAMETERS, b"worker", b"rank", "line 1: there is no column 'worker'"),
     ],
 )  # fmt: skip
 def test_a_damaged_file_is_named_with_line_and_column(tmp_path, name, old, new, problem):
@@ -169,13 +172,27 @@ def test_a_damaged_file_is_named_with_line_and_column(tmp_path, name, old, new, 
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+def test_parameters_that_are_not_those_of_the_run_are_refused(tmp_path):
+    damage(store(tmp_path, runs()) / PARAMETERS, b"a1", b"a2")
+    with pytest.raises(ValueError, match=rf"{RUNS}, line 3: .* has others for run_id=allreduce_adamw-1"):
+        unpack(tmp_path)
+
+
+def test_no_cell_is_a_formula():
+    for text in ("=1+1", "+1 a", "-x", "@sum(1)"):
+        assert (to_cell(text)[0], from_cell(to_cell(text))) == ('"', text)
+    assert to_cell(-1.5) == "-1.5"
+
+
 def test_a_file_that_is_missing_or_cut_is_named(tmp_path):
     store(tmp_path, runs())
-    whole = (tmp_path / CURVES).read_bytes()
-    for cut in (whole[:-9], b"no gzip", b""):
-        (tmp_path / CURVES).write_bytes(cut)
-        with pytest.raises(ValueError, match=CURVES):
+    for name in (CURVES, PARAMETERS):
+        whole = (tmp_path / name).read_bytes()
+        for cut in (whole[:-9], b"no gzip", b""):
+            (tmp_path / name).write_bytes(cut)
+            with pytest.raises(ValueError, match=name):
+                unpack(tmp_path)
+        (tmp_path / name).unlink()
+        with pytest.raises(ValueError, match=f"{name}: cannot be read"):
             unpack(tmp_path)
-    (tmp_path / CURVES).unlink()
-    with pytest.raises(ValueError, match=f"{CURVES}: cannot be read"):
-        unpack(tmp_path)
+        (tmp_path / name).write_bytes(whole)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import pytest
 
 from decent_core.config.table_file import load_table
-from decent_core.records.archive import COMMON, CURVES, RUNS, pack, read_tables
+from decent_core.records.archive import COMMON, CURVES, PARAMETERS, RUNS, pack, read_tables
 from tests.support import ROOT
 
 TABLES = read_tables(ROOT / "results")
@@ -31,7 +31,13 @@ def test_files_are_those_that_keep_writes(name):
     folder, files = ROOT / "results" / name, pack(TABLES[name])
     assert (folder / RUNS).read_bytes() == files[RUNS]
     assert (folder / COMMON).read_bytes() == files[COMMON]
-    assert gzip.decompress((folder / CURVES).read_bytes()) == gzip.decompress(files[CURVES])
+    for zipped in (CURVES, PARAMETERS):
+        assert gzip.decompress((folder / zipped).read_bytes()) == gzip.decompress(files[zipped])
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_runs_are_small_enough_for_github_to_show_them_as_a_table(name):
+    assert (ROOT / "results" / name / RUNS).stat().st_size < 512 * 1024
 
 
 @pytest.mark.parametrize("name", TABLES)
