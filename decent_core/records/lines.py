@@ -90,9 +90,7 @@ def to_run(
     elif digest == parameters_digest(workers := digests.get(run_id, [])):
         nested[PARAMETERS] = workers
     else:
-        raise ValueError(
-            f"{where}: parameters_digest is {digest!r}, that of run_id={run_id} in parameters.csv.gz is not"
-        )
+        raise ValueError(f"{where}: parameters_digest is {digest!r}, parameters.csv.gz has others for run_id={run_id}")
     return Run(row, setting, from_content(nested | {"curve": curves.get(run_id, [])}, where))
 
 
