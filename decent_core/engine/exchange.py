@@ -27,8 +27,8 @@ class Exchange:
 
     On the CPU, averages of groups are queued with gloo, and a thread drives its messages; on an accelerator all is
     queued on a side stream. Buffers: D for the mixed row and at most D for what is being received, both kept from step
-    to step. One exchange at a time; one with a `Supply` may begin before the last has ended, and overwrites its mixed
-    row only as far as its own row is there.
+    to step. One exchange at a time; one with a `ReadyPrefix` may begin before the last has ended, and overwrites
+    its mixed row only as far as its own row is final.
     """
 
     def __init__(self, context: RankContext, topology: Topology | None):
@@ -41,7 +41,7 @@ class Exchange:
         self.received: Tensor | None = None
 
     def start(self, rows: Tensor, round_: Round, what: str, prefix: ReadyPrefix | None = None) -> Pending:
-        """Start this rank's part of the round for rows [1, D]; with a `supply` (only on the CPU) as they are made."""
+        """Start this rank's part of the round for rows [1, D]; with a `prefix` (CPU only) as they become final."""
         plan = round_.plan(self.context.rank)
         if isinstance(plan, GroupPlan) and len(plan.members) == 1:
             return Done(rows)
@@ -121,7 +121,7 @@ class Exchange:
         return dist.batch_isend_irecv(operations) if operations else []
 
     def _finish_piece(self, works: list[dist.Work], completed: list[Tensor], own: Tensor, plan: PeerPlan) -> int:
-        """Wait for a piece and combine it into the first of `arrived`; returns its length."""
+        """Wait for a piece and combine it into the first of `completed`; returns its length."""
         for work in works:
             work.wait(self.context.timeout) if self.on_cpu else work.wait()
         mixed, *others = completed

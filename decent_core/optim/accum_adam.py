@@ -156,7 +156,7 @@ class AccumAdam(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            for t, tensors in self._alike(group):
+            for t, tensors in self._same_step(group):
                 numbers = self._numbers(group, t)
                 if group["foreach"]:
                     for piece in pieces(tensors, piece_limit(tensors[0][0].device)):
@@ -178,9 +178,9 @@ class AccumAdam(Optimizer):
             eps_inside=group["eps_inside"],
         )
 
-    def _alike(self, group: dict[str, Any]) -> list[tuple[int, list[Operands]]]:
+    def _same_step(self, group: dict[str, Any]) -> list[tuple[int, list[Operands]]]:
         """Counts a step of every tensor with a gradient; t and the tensors at their step t, of one device and dtype."""
-        alike: defaultdict[tuple[int, torch.device, torch.dtype], list[Operands]] = defaultdict(list)
+        groups: defaultdict[tuple[int, torch.device, torch.dtype], list[Operands]] = defaultdict(list)
         for p in group["params"]:
             if p.grad is None:
                 continue
@@ -194,8 +194,8 @@ class AccumAdam(Optimizer):
                     state[name] = torch.zeros_like(p, memory_format=torch.preserve_format)
             state["step"] += 1
             operands = (p, p.grad, state["exp_avg"], state["exp_avg_sq"], state["window_mean"])
-            alike[state["step"], p.device, p.dtype].append(operands)
-        return [(t, tensors) for (t, _, _), tensors in alike.items()]
+            groups[state["step"], p.device, p.dtype].append(operands)
+        return [(t, tensors) for (t, _, _), tensors in groups.items()]
 
 
 class AccumAdamW(AccumAdam):

@@ -59,57 +59,57 @@ def names() -> list[str]:
 
 def options(name: str) -> dict[str, Any]:
     """The options of a topology with their defaults. ValueError for an unknown name."""
-    return {key: parameter.default for key, parameter in _parameters(_family(name)).items()}
+    return {key: parameter.default for key, parameter in _parameters(_graph(name)).items()}
 
 
 def summary(name: str) -> str:
     """What a topology is, in one line. ValueError for an unknown name."""
-    return (_family(name).__doc__ or "").strip().splitlines()[0]
+    return (_graph(name).__doc__ or "").strip().splitlines()[0]
 
 
 def is_sparse(name: str) -> bool:
     """Whether rounds stay small with very many workers (SPARSE in its module). ValueError for an unknown name."""
-    return getattr(_family(name), "SPARSE", False)
+    return getattr(_graph(name), "SPARSE", False)
 
 
 def build(name: str, world_size: int, local_size: int | Sequence[int] = 1, **options: Any) -> Topology:
     """The topology `name` over `world_size` workers.
 
     `local_size` is the number of workers on a node (the last node takes what is left), or the size of every node.
-    ValueError, saying what works, for an unknown name or option, and for a world that the topology can't serve.
+    ValueError, saying what works, for an unknown name or option, and for workers that the topology can't serve.
     """
-    family = _family(name)
+    graph = _graph(name)
     try:
         layout = make_layout(world_size, local_size)
-        _check_options(family, options)
-        schedule = family.schedule(layout, **options)
+        _check_options(graph, options)
+        schedule = graph.schedule(layout, **options)
     except ValueError as error:
         raise ValueError(f"topology {name} with world_size={world_size}, local_size={local_size}: {error}") from None
-    chosen = {key: parameter.default for key, parameter in _parameters(family).items()} | options
+    chosen = {key: parameter.default for key, parameter in _parameters(graph).items()} | options
     round_at = lru_cache(maxsize=KEPT_ROUNDS)(schedule.round_at)
     return Topology(name, layout, chosen, schedule.period, schedule.push, round_at)
 
 
 def unknown(what: str, given: str, known: Sequence[str]) -> ValueError:
-    """The error for a word that nothing has, with the closest one that something has and all there are."""
+    """The error for an unknown name, with the closest known one and all that there are."""
     close = difflib.get_close_matches(given, known, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return ValueError(f"unknown {what} {given!r}; {hint}there are: {', '.join(known) or 'none'}")
 
 
-def _family(name: str) -> ModuleType:
+def _graph(name: str) -> ModuleType:
     if name not in names():
         raise unknown("topology", name, names())
     return importlib.import_module(f"{graphs.__name__}.{name}")
 
 
-def _parameters(family: ModuleType) -> dict[str, inspect.Parameter]:
-    return dict(list(inspect.signature(family.schedule).parameters.items())[1:])
+def _parameters(graph: ModuleType) -> dict[str, inspect.Parameter]:
+    return dict(list(inspect.signature(graph.schedule).parameters.items())[1:])
 
 
-def _check_options(family: ModuleType, given: Mapping[str, Any]) -> None:
-    known = list(_parameters(family))
-    hints = typing.get_type_hints(family.schedule)
+def _check_options(graph: ModuleType, given: Mapping[str, Any]) -> None:
+    known = list(_parameters(graph))
+    hints = typing.get_type_hints(graph.schedule)
     for key, value in given.items():
         if key not in known:
             raise unknown("option", key, known)

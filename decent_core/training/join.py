@@ -1,4 +1,4 @@
-"""The world of a run: how many workers there are, on which nodes, and which of them this process holds."""
+"""Joins the workers of a run: how many there are, on which nodes, and which of them this process trains."""
 
 import os
 from dataclasses import replace
@@ -19,7 +19,7 @@ Joined = tuple[RunConfig, Communicator, torch.device, Topology]
 
 
 def join_communicator(config: RunConfig) -> Joined:
-    """The world of this process, and the configuration with the sizes that the launcher decides.
+    """The communicator of this process, and the configuration with the sizes that the launcher decides.
 
     Raises ValueError if launcher and configuration do not fit.
     """

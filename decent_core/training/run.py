@@ -1,4 +1,4 @@
-"""One training run from a validated configuration: joins the world, builds the parts, trains, writes the record."""
+"""One training run from a validated configuration: joins the ranks, builds the parts, trains, writes the record."""
 
 import fcntl
 import sys
