@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 #: errors of the system that say that a path is wrong, and nothing about the disk
 WRONG_PATH = frozenset(
@@ -40,6 +41,11 @@ def make_folder(path: Path) -> None:
     """Make a folder with those above it, unless it is there; raises as `write_atomically`."""
     with naming(path):
         path.mkdir(parents=True, exist_ok=True)
+
+
+def open_lock(path: Path) -> IO[str]:
+    """Open a file to lock it, made if missing; its content stays, and a symbolic link there is an OSError (ELOOP)."""
+    return open(path, "a", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
 
 
 @contextmanager

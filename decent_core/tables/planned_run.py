@@ -9,7 +9,7 @@ from pathlib import Path
 
 from decent_core.records.record import read
 from decent_core.records.step_log import MetricsLog
-from decent_core.system.files import make_folder
+from decent_core.system.files import make_folder, naming, open_lock
 
 LOG_TAIL = 15
 
@@ -63,7 +63,10 @@ class PlannedRun:
         is in a session of its own: Ctrl-C reaches us alone, and we ask it to stop.
         """
         make_folder(self.folder)
-        with open(self.folder / ".reproduce.lock", "w") as lock, open(self.log, "a") as log:
+        path = self.folder / ".reproduce.lock"
+        with naming(path):
+            lock = open_lock(path)
+        with lock, open(self.log, "a") as log:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

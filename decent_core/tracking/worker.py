@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from decent_core.system.files import open_lock
 from decent_core.tracking.dashboard_run import DashboardRun, one_line
 from decent_core.tracking.trackio_run import TrackioRun
 from decent_core.tracking.wandb_run import WandbRun
@@ -35,7 +36,7 @@ def main() -> str | None:
     if not line:  # the run came to nothing
         return None
     (folder / settings["name"]).mkdir(exist_ok=True)
-    with open(folder / settings["name"] / ".lock", "w") as lock:
+    with open_lock(folder / settings["name"] / ".lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the process of an interrupted run may still be sending
         problem = run.start(json.loads(line))
         rest = _send(run, folder / "metrics.jsonl")

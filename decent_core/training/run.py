@@ -21,6 +21,7 @@ from decent_core.optim import parameter_groups
 from decent_core.records.identity import flatten
 from decent_core.records.record import Record, write
 from decent_core.records.step_log import MetricsLog
+from decent_core.system.files import open_lock
 from decent_core.system.signals import StopRequest
 from decent_core.tracking.logger import LoggerProcess
 from decent_core.training.checkpoint import Checkpoints
@@ -91,7 +92,7 @@ class Run:
         if self.is_main:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                lock = open(self.folder / ".lock", "w")  # noqa: SIM115  (held until the process ends)
+                lock = open_lock(self.folder / ".lock")  # held until the process ends
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 problem = f"out={self.folder}: another run is writing there; wait for it, or give another out="

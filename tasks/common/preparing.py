@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from decent_core.system.files import open_lock
+
 #: called with (parts done, parts in all)
 Progress = Callable[[int, int], None]
 
@@ -18,7 +20,7 @@ def alone(folder: Path) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            file = stack.enter_context((folder / "lock").open("w"))
+            file = stack.enter_context(open_lock(folder / "lock"))
             fcntl.flock(file, fcntl.LOCK_EX)
         except OSError as error:
             raise ValueError(

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from decent_core.system.files import write_atomically
 from tasks.wmt14.settings import Settings
 
 FORMAT = 2
@@ -60,12 +61,7 @@ class GrowingFiles:
             file.flush()
             os.fsync(file.fileno())
             self.manifest["sizes"][name] = file.tell()
-        partial = self.folder / "manifest.json.partial"
-        with partial.open("w") as text:
-            json.dump(self.manifest, text, indent=2)
-            text.flush()
-            os.fsync(text.fileno())
-        partial.replace(self.folder / "manifest.json")
+        write_atomically(self.folder / "manifest.json", json.dumps(self.manifest, indent=2))
         self._settled = time.monotonic()
 
     def close(self) -> None:
