@@ -14,7 +14,7 @@ from decent_core.records.published import read_published
 from decent_core.records.record import Record
 from decent_core.report.compare import compare
 from decent_core.report.figures import draw_curves
-from decent_core.report.formats import latex, show
+from decent_core.report.formats import csv_text, latex, show
 from decent_core.report.notes import metric_label
 from decent_core.report.page import write_page
 from decent_core.report.readme import fill
@@ -50,7 +50,7 @@ def publish_all(tables: Mapping[str, Sequence[Run]], single: Sequence[Record], t
         for scale in sorted({run.record.scale for run in runs}):
             table = Table(load_table(name), [run for run in runs if run.record.scale == scale])
             publish_comparison(table, to)
-            console.print(markdown(table), markup=False, highlight=False, soft_wrap=True)
+            console.print(markdown(table), markup=False, emoji=False, highlight=False, soft_wrap=True)
             console.print(f"Written: {to.tables / table.name}.md, .csv and .png", soft_wrap=True, highlight=False)
     reports = publish([*others, *single], to.tables, to.figures)
     for report in reports:
@@ -69,7 +69,7 @@ def publish(records: Sequence[Record], tables: Path, figures: Path) -> list[Repo
     for report in reports:
         write_atomically(tables / f"{report.name}.md", report.markdown())
         write_atomically(tables / f"{report.name}.tex", latex(report))
-        write_atomically(tables / f"{report.name}.csv", report.frame().to_csv(index=False, lineterminator="\n"))
+        write_atomically(tables / f"{report.name}.csv", csv_text(report.frame()))
         draw_curves(report.rows, figures / f"{report.name}.png", report.title, metric_label(report.metric))
     return reports
 
@@ -77,7 +77,7 @@ def publish(records: Sequence[Record], tables: Path, figures: Path) -> list[Repo
 def publish_comparison(table: Table, to: Places) -> None:
     """Write a table that compares learning rates: `<table>/<scale>.md`, `.csv` and `.png`, and the README's part."""
     write_atomically(to.tables / f"{table.name}.md", markdown(table))
-    write_atomically(to.tables / f"{table.name}.csv", table.frame().to_csv(index=False, lineterminator="\n"))
+    write_atomically(to.tables / f"{table.name}.csv", csv_text(table.frame()))
     draw(table, to.figures / f"{table.name}.png")
     if to.readme is not None:
         fill(to.readme, {f"results:{table.name}": at_a_glance(table)})

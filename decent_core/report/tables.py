@@ -148,8 +148,8 @@ class Report:
         if run is None:
             return ""
         names = list(run.outputs[0])
-        lines = [names, ["---"] * len(names), *([output[name] for name in names] for output in run.outputs)]
-        table = "\n".join(f"| {' | '.join(text.replace('|', chr(92) + '|') for text in line)} |" for line in lines)
+        lines = [[output[name] for name in names] for output in run.outputs]
+        table = markdown_table(names, lines, texts=len(names))
         return f"\nOutputs of {run.run_id}:\n\n{table}\n"
 
     def frame(self) -> pandas.DataFrame:
