@@ -37,7 +37,7 @@ def ordered_map(
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, spawn, initializer=_start, initargs=(shared,)) as pool:
         for item in items:
-            with unheard([signal.SIGINT]):
+            with signals_blocked([signal.SIGINT]):
                 waiting.append(pool.submit(partial(_call, function), item))
             if len(waiting) > WAITING * processes:
                 yield waiting.popleft().result()
@@ -46,8 +46,8 @@ def ordered_map(
 
 
 @contextmanager
-def unheard(signals: Collection[int]) -> Iterator[None]:
-    """Processes that are started inside never hear these signals: they inherit what is blocked."""
+def signals_blocked(signals: Collection[int]) -> Iterator[None]:
+    """Processes started inside the block do not receive these signals: they inherit the signal mask."""
     resource_tracker.ensure_running()  # where it starts, it would unblock some
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:

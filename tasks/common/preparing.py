@@ -12,8 +12,8 @@ Progress = Callable[[int, int], None]
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Processes that start together take turns in a folder, which is made; all but the first find the files complete.
+def folder_lock(folder: Path) -> Iterator[None]:
+    """A lock on a folder, which is made: of processes that start together the first prepares.
 
     ValueError if it can't be made or locked.
     """

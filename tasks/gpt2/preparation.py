@@ -8,7 +8,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from tasks.common.parallel import cores, ordered_map
-from tasks.common.preparing import Progress, alone
+from tasks.common.preparing import Progress, folder_lock
 from tasks.gpt2.bpe import Bpe, gpt2_bpe, train_bpe
 from tasks.gpt2.settings import Settings
 from tasks.gpt2.source import Embedded, Piece, Source, open_source
@@ -29,7 +29,7 @@ def prepare(settings: Settings, progress: Progress, processes: int | None = None
     folder = token_folder(settings)
     manifest, speed = read_manifest(folder), "prepared before"
     if not _complete(manifest):
-        with alone(folder):
+        with folder_lock(folder):
             manifest = read_manifest(folder)
             if not _complete(manifest):
                 speed = _prepare(settings, folder, manifest, progress, processes or cores())

@@ -1,4 +1,4 @@
-"""Has batches decoded, in processes of their own or by DALI, ahead of the training step that needs them."""
+"""Decodes batches ahead of the training step that needs them, in processes of their own or by DALI."""
 
 import logging
 import signal
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from decent_core.system.signals import STOP_SIGNALS
-from tasks.common.parallel import unheard
+from tasks.common.parallel import signals_blocked
 from tasks.imagenet.dali import Dali
 from tasks.imagenet.decode import Decoded, Reader, decode, shares, start
 from tasks.imagenet.settings import Settings
@@ -64,7 +64,7 @@ class Processes:
         context.set_forkserver_preload(["tasks.imagenet.decode"])  # torchvision is imported once, not in each process
         # Schedulers and torchrun signal every process of a job, a terminal too. It is for those that train: they save a
         # checkpoint, for which they need their next batch.
-        with unheard([signal.SIGINT, *STOP_SIGNALS]):
+        with signals_blocked([signal.SIGINT, *STOP_SIGNALS]):
             forkserver.ensure_running()
         arguments = (self._settings, self._readers)
         return ProcessPoolExecutor(self._settings.decode_processes, context, initializer=start, initargs=arguments)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tasks.common.preparing import Progress, alone
+from tasks.common.preparing import Progress, folder_lock
 from tasks.imagenet import ilsvrc
 from tasks.imagenet.fashion_files import prepare_fashion
 from tasks.imagenet.settings import Settings
@@ -13,7 +13,7 @@ def prepare(settings: Settings, progress: Progress) -> str:
     if settings.dataset == "fashion_mnist_12k":
         return "task.dataset=fashion_mnist_12k is embedded: nothing to prepare."
     if settings.dataset in ("fashion_mnist", "ilsvrc"):
-        with alone(Path(settings.data_dir)):
+        with folder_lock(Path(settings.data_dir)):
             return (prepare_fashion if settings.dataset == "fashion_mnist" else ilsvrc.unpack)(settings, progress)
     from tasks.imagenet.splits import open_splits
 

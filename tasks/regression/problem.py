@@ -1,4 +1,4 @@
-"""The problem in numpy: data, optimum, and the points at which methods come to rest. No torch.
+"""The problem in numpy: data, optimum, and the points at which methods converge. No torch.
 
 Worker i minimises f_i(x) = 1/2 ||A_i x - b_i||^2, all together F(x) = (1/N) sum_i f_i(x).
 """

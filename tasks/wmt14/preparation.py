@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tasks.common.parallel import cores, ordered_map
-from tasks.common.preparing import Progress, alone
+from tasks.common.preparing import Progress, folder_lock
 from tasks.wmt14.binarised import token_type, write_index
 from tasks.wmt14.bpe import Bpe, learn_bpe, load_bpe
 from tasks.wmt14.clean import clean
@@ -31,7 +31,7 @@ def prepare(settings: Settings, progress: Progress, processes: int | None = None
     folder = prepared_folder(settings)
     manifest = read_manifest(folder)
     if not _complete(manifest):
-        with alone(folder):
+        with folder_lock(folder):
             manifest = read_manifest(folder)
             if not _complete(manifest):
                 manifest = _Preparation(settings, folder, manifest, progress, processes or cores()).run()
