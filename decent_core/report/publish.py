@@ -15,12 +15,12 @@ from decent_core.records.record import Record
 from decent_core.report.compare import compare
 from decent_core.report.figures import draw_curves
 from decent_core.report.formats import csv_text, latex, show
+from decent_core.report.learning_rates import RateComparison
+from decent_core.report.learning_rates_figure import draw
+from decent_core.report.learning_rates_text import at_a_glance, markdown
 from decent_core.report.notes import metric_label
 from decent_core.report.page import write_page
 from decent_core.report.readme import fill
-from decent_core.report.study_figure import draw
-from decent_core.report.study_table import Table
-from decent_core.report.study_text import at_a_glance, markdown
 from decent_core.report.tables import Report, make_reports
 from decent_core.system.files import write_atomically
 
@@ -48,7 +48,7 @@ def publish_all(tables: Mapping[str, Sequence[Run]], single: Sequence[Record], t
     others = [run.record for name, runs in tables.items() if name not in compared for run in runs]
     for name, runs in compared.items():
         for scale in sorted({run.record.scale for run in runs}):
-            table = Table(load_table(name), [run for run in runs if run.record.scale == scale])
+            table = RateComparison(load_table(name), [run for run in runs if run.record.scale == scale])
             publish_comparison(table, to)
             console.print(markdown(table), markup=False, emoji=False, highlight=False, soft_wrap=True)
             console.print(f"Written: {to.tables / table.name}.md, .csv and .png", soft_wrap=True, highlight=False)
@@ -74,7 +74,7 @@ def publish(records: Sequence[Record], tables: Path, figures: Path) -> list[Repo
     return reports
 
 
-def publish_comparison(table: Table, to: Places) -> None:
+def publish_comparison(table: RateComparison, to: Places) -> None:
     """Write a table that compares learning rates: `<table>/<scale>.md`, `.csv` and `.png`, and the README's part."""
     write_atomically(to.tables / f"{table.name}.md", markdown(table))
     write_atomically(to.tables / f"{table.name}.csv", csv_text(table.frame()))

@@ -1,4 +1,4 @@
-"""The figure of a study: the final metric against the learning rate, a line a method, seeds as a band.
+"""The figure of a table that compares learning rates: the final metric against them, a line a method, seeds as a band.
 
 If no method has rates to choose from: a row a method, its mean and interval, and its seeds.
 """
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from decent_core.report.figures import COLOURS, DASHES
+from decent_core.report.learning_rates import RateComparison, TunedRow
 from decent_core.report.notes import metric_label
 from decent_core.report.plots import label, new_figure, save
-from decent_core.report.study_table import Line, Table
 
 MEANS = "dot: mean over seeds; bar: its 95 % interval; strokes: the seeds"
 #: one more than in other figures, as [L] compares nine methods; black is the baseline's
@@ -21,14 +21,14 @@ SHOWN = 0.9  # of the values, the better ones; the rest would flatten them
 FAR = 1.5  # times that range: an axis that ends with all values, not with the better ones
 
 
-def draw(table: Table, path: Path) -> Path:
+def draw(table: RateComparison, path: Path) -> Path:
     """Write the figure as PNG."""
     return save(_against_rate(table) if table.tunes else _by_method(table), path)
 
 
-def _by_method(table: Table) -> Any:
+def _by_method(table: RateComparison) -> Any:
     """Panels one below the other; better values are to the right."""
-    panels = table.panels
+    panels = table.settings
     rows = sum(len(lines) for lines in panels.values())
     figure, axes = new_figure(len(panels), 1, (7.7, 1.4 * len(panels) + 0.3 * rows))
     for axis, (title, lines) in zip(axes.flat, panels.items(), strict=True):
@@ -44,7 +44,7 @@ def _by_method(table: Table) -> Any:
     return figure
 
 
-def _draw_mean(axis: Any, height: int, line: Line, metric: str, colour: str) -> None:
+def _draw_mean(axis: Any, height: int, line: TunedRow, metric: str, colour: str) -> None:
     if line.best is None or (found := line.best.interval(metric)) is None:
         return
     axis.errorbar(found.mean, height, xerr=found.half_width, fmt="o", color=colour, capsize=4, markersize=6)
@@ -52,9 +52,9 @@ def _draw_mean(axis: Any, height: int, line: Line, metric: str, colour: str) -> 
     axis.plot(seeds, [height] * len(seeds), "|", color=colour, markersize=14, alpha=0.6)
 
 
-def _against_rate(table: Table) -> Any:
-    """A panel for each of the study's, two beside each other; all with the same scale of values."""
-    panels = table.panels
+def _against_rate(table: RateComparison) -> Any:
+    """A panel for each setting, two beside each other; all with the same scale of values."""
+    panels = table.settings
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     figure, axes = new_figure(rows, columns, (5.2 * columns + (2.5 if columns == 1 else 0), 3.6 * rows + 1.2))
@@ -84,9 +84,9 @@ def _look(number: int, is_baseline: bool) -> dict[str, Any]:
     }
 
 
-def _draw_line(axis: Any, line: Line, metric: str, look: dict[str, Any]) -> None:
+def _draw_line(axis: Any, line: TunedRow, metric: str, look: dict[str, Any]) -> None:
     """A point for each rate at which a run has finished; the band is the range over seeds."""
-    points = {rate: np.array(list(row.by_seed(metric).values())) for rate, row in line.rows.items() if row.runs}
+    points = {rate: np.array(list(row.by_seed(metric).values())) for rate, row in line.by_rate.items() if row.runs}
     rates = list(points)
     axis.plot(rates, [values.mean() for values in points.values()], label=line.label, markersize=5, **look)
     if any(len(values) > 1 for values in points.values()):
@@ -94,15 +94,15 @@ def _draw_line(axis: Any, line: Line, metric: str, look: dict[str, Any]) -> None
         axis.fill_between(rates, low, high, color=look["color"], alpha=0.15, linewidth=0)
 
 
-def _ticks(axis: Any, lines: list[Line]) -> None:
-    rates = sorted({rate for line in lines for rate in line.rows})
+def _ticks(axis: Any, lines: list[TunedRow]) -> None:
+    rates = sorted({rate for line in lines for rate in line.by_rate})
     axis.set_xticks(rates, [f"{rate:g}" for rate in rates])
     axis.set_xticks([], minor=True)
 
 
-def _zoom(axis: Any, lines: list[Line], table: Table) -> None:
+def _zoom(axis: Any, lines: list[TunedRow], table: RateComparison) -> None:
     """Fit the values to the better ones, if the others are far off; what lies beyond is in the table."""
-    values = [row.interval(table.metric) for line in lines for row in line.rows.values()]
+    values = [row.interval(table.metric) for line in lines for row in line.by_rate.values()]
     means = np.array([found.mean for found in values if found is not None])
     if len(means) < 2:
         return

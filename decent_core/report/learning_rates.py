@@ -1,4 +1,4 @@
-"""What a study compares: every method at its own best rate and at the baseline's, paired by seed."""
+"""A table that compares learning rates: every method at its own best rate and at the baseline's, paired by seed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ from decent_core.report.intervals import Interval
 
 
 @dataclass(frozen=True)
-class Line:
-    """A line's runs in a panel: a row of seeds for each rate."""
+class TunedRow:
+    """A row of the table in one setting: its runs at each learning rate, over their seeds."""
 
     label: str
-    rows: dict[float, Row]
-    best_rate: float | None  # of those at which all seeds of the line have ended well; None if there is none
+    by_rate: dict[float, Row]
+    best_rate: float | None  # of those at which all seeds of the row have ended well; None if there is none
     at_edge: bool  # whether it is the smallest or largest that was tried: another might be better still
 
     @property
     def best(self) -> Row | None:
-        return None if self.best_rate is None else self.rows[self.best_rate]
+        return None if self.best_rate is None else self.by_rate[self.best_rate]
 
 
-class Table:
+class RateComparison:
     """Runs of a table at one scale, at least one."""
 
     def __init__(self, file: TableFile, runs: Sequence[Run]):
@@ -45,16 +45,16 @@ class Table:
         return f"{self.file.name}/{self.runs[0].record.scale}"
 
     @cached_property
-    def panels(self) -> dict[str, list[Line]]:
-        """The lines of each panel of which anything has been run, in the study's order."""
+    def settings(self) -> dict[str, list[TunedRow]]:
+        """The rows of each setting of which anything has been run, by its label, in the file's order."""
         begun = {run.setting for run in self.runs}
         return {
-            setting.label: [self._line(setting, row) for row in self.file.rows]
+            setting.label: [self._row(setting, row) for row in self.file.rows]
             for setting in self.file.settings
             if setting.key in begun
         }
 
-    def _line(self, setting: Setting, row: TableRow) -> Line:
+    def _row(self, setting: Setting, row: TableRow) -> TunedRow:
         label, grid = row.label, self.file.rates_of(setting, row)
         runs: dict[float, list[Record]] = {}
         for run in self.runs:
@@ -66,7 +66,7 @@ class Table:
         whole = {rate: self._mean(row) for rate, row in rows.items() if {run.seed for run in row.runs} == seeds}
         choose = min if self.lower_is_better else max
         best = choose(whole, key=lambda rate: whole[rate]) if whole else None
-        return Line(label, rows, best, len(grid) > 1 and best in (min(rows, default=None), max(rows, default=None)))
+        return TunedRow(label, rows, best, len(grid) > 1 and best in (min(rows, default=None), max(rows, default=None)))
 
     @property
     def baseline(self) -> str | None:
@@ -92,28 +92,28 @@ class Table:
         return found.mean
 
     def values(self) -> list[dict[str, Any]]:
-        """A row for each panel and line: its own best rate, and the baseline's."""
+        """For each setting and row: its own best rate, and the baseline's."""
         found = []
-        for panel, lines in self.panels.items():
-            base = next(line for line in lines if line.label == self.baseline)
-            focus = next((line for line in lines if line.label == self.highlight), None)
-            for line in lines:
-                equal = line.rows.get(base.best_rate) if base.best_rate is not None else None
+        for setting, rows in self.settings.items():
+            base = next(row for row in rows if row.label == self.baseline)
+            highlighted = next((row for row in rows if row.label == self.highlight), None)
+            for row in rows:
+                equal = row.by_rate.get(base.best_rate) if base.best_rate is not None else None
                 found.append(
                     {
-                        "panel": panel,
-                        "line": line.label,
-                        "rates": list(line.rows),
-                        "rate": line.best_rate,
-                        "at_edge": line.at_edge,
-                        "tuned": line.best.interval(self.metric) if line.best else None,
-                        "difference": self._difference(line.best, base.best),
-                        "lead": self._lead(focus, line) if focus else None,
+                        "setting": setting,
+                        "row": row.label,
+                        "rates": list(row.by_rate),
+                        "rate": row.best_rate,
+                        "at_edge": row.at_edge,
+                        "tuned": row.best.interval(self.metric) if row.best else None,
+                        "difference": self._difference(row.best, base.best),
+                        "lead": self._lead(highlighted, row) if highlighted else None,
                         "equal_rate": base.best_rate if equal else None,
                         "equal": equal.interval(self.metric) if equal else None,
                         "equal_difference": self._difference(equal, base.best),
-                        "runs": sum(len(row.records) for row in line.rows.values()),
-                        "missed": sum(sum(row.missed.values()) for row in line.rows.values()),
+                        "runs": sum(len(group.records) for group in row.by_rate.values()),
+                        "missed": sum(sum(group.missed.values()) for group in row.by_rate.values()),
                     }
                 )
         return found
@@ -121,24 +121,24 @@ class Table:
     def _difference(self, row: Row | None, base: Row | None) -> Interval | None:
         return None if row is None or base is None or row is base else difference(row, base, self.metric)
 
-    def _lead(self, focus: Line, line: Line) -> Interval | None:
-        """How much better the line in focus is."""
-        ahead, behind = (line, focus) if self.lower_is_better else (focus, line)
+    def _lead(self, highlighted: TunedRow, row: TunedRow) -> Interval | None:
+        """How much better the highlighted row is."""
+        ahead, behind = (row, highlighted) if self.lower_is_better else (highlighted, row)
         return self._difference(ahead.best, behind.best)
 
     def frame(self) -> pandas.DataFrame:
-        """Every rate of every line, unrounded."""
-        lines = [(panel, line) for panel, found in self.panels.items() for line in found]
+        """Every rate of every row, unrounded."""
+        tuned = [(setting, row) for setting, found in self.settings.items() for row in found]
         return pandas.DataFrame(
             [
                 {
-                    "panel": panel, "method": line.label, "rate": rate, "seeds": len(row.runs),
-                    "missed": sum(row.missed.values()),
-                    **_spread(row.interval(self.metric), self.metric),
-                    **_spread(row.interval("consensus_distance"), "consensus_distance"),
+                    "panel": setting, "method": row.label, "rate": rate, "seeds": len(group.runs),
+                    "missed": sum(group.missed.values()),
+                    **_spread(group.interval(self.metric), self.metric),
+                    **_spread(group.interval("consensus_distance"), "consensus_distance"),
                 }
-                for panel, line in lines
-                for rate, row in line.rows.items()
+                for setting, row in tuned
+                for rate, group in row.by_rate.items()
             ]
         )  # fmt: skip
 

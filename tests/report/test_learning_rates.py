@@ -8,12 +8,12 @@ import pytest
 from decent_core.config.table_file import Row, Setting, TableFile
 from decent_core.records.archive import Run, unpack
 from decent_core.records.record import write
-from decent_core.report import study_figure as figure
+from decent_core.report import learning_rates_figure as figure
+from decent_core.report.learning_rates import RateComparison
+from decent_core.report.learning_rates_figure import draw
+from decent_core.report.learning_rates_text import markdown
 from decent_core.report.plots import save
 from decent_core.report.run_tables import RunOptions, run_tables
-from decent_core.report.study_figure import draw
-from decent_core.report.study_table import Table
-from decent_core.report.study_text import markdown
 from decent_core.tables.plan import plan
 from tests.support.records import make_record
 
@@ -43,7 +43,7 @@ def made_up_runs():
 
 
 def made_up_table():
-    return Table(MADE_UP, made_up_runs())
+    return RateComparison(MADE_UP, made_up_runs())
 
 
 def test_rates_are_chosen_by_the_mean_over_seeds_and_differences_are_paired():
@@ -69,7 +69,7 @@ def test_table_says_what_was_tried_and_what_was_missed():
 def test_several_settings_are_seen_at_a_glance():
     two = replace(MADE_UP, settings=(Setting("l", "large", {}, None), Setting("s", "small", {}, None)))
     runs = [replace(run, setting=key) for key in "ls" for run in made_up_runs() if (key, run.row) != ("s", "other")]
-    head, _, base, gossip, other = markdown(Table(two, runs)).partition("over seeds:\n\n")[2].splitlines()[:5]
+    head, _, base, gossip, other = markdown(RateComparison(two, runs)).partition("over seeds:\n\n")[2].splitlines()[:5]
     assert head == "| method | large, 2 seeds | small, 2 seeds |"
     assert base == "| base | 4.20 ± 2.54 | 4.20 ± 2.54 |"
     assert gossip == "| gossip | 4.50 ± 3.81 | 4.50 ± 3.81 |"
@@ -78,7 +78,7 @@ def test_several_settings_are_seen_at_a_glance():
 
 
 def test_lead_of_the_highlighted_row_is_paired_by_seed():
-    table = Table(replace(MADE_UP, highlight="gossip"), made_up_runs())
+    table = RateComparison(replace(MADE_UP, highlight="gossip"), made_up_runs())
     base, gossip, _ = table.values()
     assert base["lead"].mean == pytest.approx(-0.3)  # a loss: it is behind
     assert base["lead"].half_width == pytest.approx(gossip["difference"].half_width)
@@ -89,7 +89,7 @@ def test_lead_of_the_highlighted_row_is_paired_by_seed():
 
 def test_row_with_one_rate_is_compared_at_it_and_has_no_edge(tmp_path):
     single = replace(MADE_UP, rates=(0.2,), rows=MADE_UP.rows[:2], notes=("taken from elsewhere",))
-    table = Table(single, [run for run in made_up_runs() if run.learning_rate == 0.2])
+    table = RateComparison(single, [run for run in made_up_runs() if run.learning_rate == 0.2])
     assert [(row["rate"], row["at_edge"]) for row in table.values()] == [(0.2, False), (0.2, False)]
     text = markdown(table)
     assert "edge" not in text
@@ -102,7 +102,7 @@ def test_half_run_table_compares_what_was_run_alike():
     runs = [run for run in made_up_runs() if run.learning_rate != 0.4]
     runs.remove(run_of("base", 0.2, 2, 4.4))
     two = replace(MADE_UP, settings=(*MADE_UP.settings, Setting("new", "not begun", {}, None)))
-    table = Table(two, runs)
+    table = RateComparison(two, runs)
     base, gossip, _ = table.values()
     assert (base["rate"], base["at_edge"]) == (0.1, True)  # at .2 one seed is missing, which seemed better
     assert (gossip["rate"], gossip["at_edge"]) == (0.2, True)  # the largest that was tried
@@ -114,7 +114,7 @@ def test_figure_is_a_picture_with_a_panel_for_each(tmp_path, monkeypatch):
     runs = [replace(run, setting=key) for key in "abc" for run in made_up_runs()]
     drawn = []
     monkeypatch.setattr(figure, "save", lambda picture, path: drawn.append(len(picture.axes)) or save(picture, path))
-    image = matplotlib.image.imread(draw(Table(three, runs), tmp_path / "figure.png"))
+    image = matplotlib.image.imread(draw(RateComparison(three, runs), tmp_path / "figure.png"))
     assert image.shape[1] >= 1000
     assert drawn == [3]
 
