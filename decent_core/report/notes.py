@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from decent_core.records.published import Published, published_value
 from decent_core.records.record import Record
 from decent_core.report.compare import Row
+from decent_core.report.formats import markdown_table
 
 
 def notes_on(rows: Sequence[Row], published: Sequence[Published]) -> list[str]:
@@ -28,6 +29,17 @@ def metric_label(metric: str) -> str:
 def are_single(rows: Sequence[Row]) -> bool:
     """Whether no row has more than one finished run."""
     return all(len(row.runs) <= 1 for row in rows)
+
+
+def outputs(rows: Sequence[Row]) -> str:
+    """Outputs to look at, of the first run that has some."""
+    run = next((run for row in rows for run in row.runs if run.outputs), None)
+    if run is None:
+        return ""
+    names = list(run.outputs[0])
+    lines = [[output[name] for name in names] for output in run.outputs]
+    table = markdown_table(names, lines, texts=len(names))
+    return f"\nOutputs of {run.run_id}:\n\n{table}\n"
 
 
 def _about_values(rows: Sequence[Row]) -> str:

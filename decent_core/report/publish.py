@@ -18,10 +18,12 @@ from decent_core.report.formats import csv_text, latex, show
 from decent_core.report.learning_rates import RateComparison
 from decent_core.report.learning_rates_figure import draw
 from decent_core.report.learning_rates_text import at_a_glance, markdown
+from decent_core.report.make_tables import make_reports
 from decent_core.report.notes import metric_label
 from decent_core.report.page import write_page
 from decent_core.report.readme import fill
-from decent_core.report.tables import Report, make_reports
+from decent_core.report.table_frame import frame
+from decent_core.report.tables import Report
 from decent_core.system.files import write_atomically
 
 
@@ -69,7 +71,7 @@ def publish(records: Sequence[Record], tables: Path, figures: Path) -> list[Repo
     for report in reports:
         write_atomically(tables / f"{report.name}.md", report.markdown())
         write_atomically(tables / f"{report.name}.tex", latex(report))
-        write_atomically(tables / f"{report.name}.csv", csv_text(report.frame()))
+        write_atomically(tables / f"{report.name}.csv", csv_text(frame(report)))
         draw_curves(report.rows, figures / f"{report.name}.png", report.title, metric_label(report.metric))
     return reports
 

@@ -1,12 +1,7 @@
-"""Tables from compared records, one an item and scale: cells, Markdown, data frame."""
+"""Tables from compared records, one an item and scale: cells and Markdown."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Any
-
-import pandas
 
 from decent_core.config.table_file import load_table, table_names
 from decent_core.records.identity import item_of
@@ -15,7 +10,7 @@ from decent_core.report import compare
 from decent_core.report.compare import Row
 from decent_core.report.formats import NOT_RUN, NOTHING, markdown_table, number
 from decent_core.report.intervals import Interval, interval
-from decent_core.report.notes import are_single, metric_label, notes_on
+from decent_core.report.notes import are_single, metric_label, notes_on, outputs
 
 MIB = 2**20
 
@@ -137,50 +132,10 @@ class Report:
         """Title, table and notes."""
         table = markdown_table(self.header(), self.cells())
         notes = "\n".join(f"- {note}" for note in self.notes())
-        return f"**{self.title}**\n\n{table}\n\n{notes}\n{self._outputs()}"
+        return f"**{self.title}**\n\n{table}\n\n{notes}\n{outputs(self.rows)}"
 
     def _further(self, row: Row, name: str) -> tuple[str, str]:
         return number(row.interval(name), 4), self._published(row.first.experiment, name)
-
-    def _outputs(self) -> str:
-        """Outputs to look at, of the first run that has some."""
-        run = next((run for row in self.rows for run in row.runs if run.outputs), None)
-        if run is None:
-            return ""
-        names = list(run.outputs[0])
-        lines = [[output[name] for name in names] for output in run.outputs]
-        table = markdown_table(names, lines, texts=len(names))
-        return f"\nOutputs of {run.run_id}:\n\n{table}\n"
-
-    def frame(self) -> pandas.DataFrame:
-        """All numbers of the table unrounded, a line a row."""
-        return pandas.DataFrame([self._values(row) for row in self.rows])
-
-    def _values(self, row: Row) -> dict[str, Any]:
-        first = row.first
-        keys = ("task", "scale", "experiment", "method", "optimizer", "topology", "engine", "world_size", "source")
-        values = {"run": row.label, **{key: getattr(first, key) for key in keys}, "seeds": len(row.runs)}
-        values |= {status: row.missed.get(status, 0) for status in ("diverged", "failed", "preempted")}
-        intervals = {
-            name: row.interval(name)
-            for name in (
-                self.metric,
-                f"local_{self.metric}",
-                "consensus_distance",
-                "bytes_sent_per_step",
-                "train_seconds",
-                *self.further_metrics(),
-            )
-        } | {"difference_to_allreduce": self.difference(row)}
-        for name, found in intervals.items():
-            values[name] = found.mean if found else None
-            values[f"{name}_half_width"] = found.half_width if found else None
-        reached, missed = compare.to_target(row)
-        values |= {"target": self.target, "reached_target": len(reached), "missed_target": missed}
-        steps = interval([point["step"] for point in reached])
-        values |= {"steps_to_target": steps.mean if steps else None}
-        published = published_value(self.published, row.first.experiment, self.metric)
-        return values | {"published": published.value if published else None}
 
     def _difference(self, row: Row) -> str:
         found = self.difference(row)
@@ -190,46 +145,6 @@ class Report:
             return f"{found.mean:+.4f}" + ("" if are_single(self.rows) else " (single run)")
         seeds = "" if found.n == len(row.runs) else f" ({found.n} seeds)"
         return f"{found.mean:+.4f} ± {found.half_width:.4f}{seeds}"
-
-
-def make_reports(rows: Sequence[Row], published: Sequence[Published]) -> list[Report]:
-    """A report for each item, or else task, and scale among rows in the order of `compare`."""
-    groups = groupby(rows, key=lambda row: (row.item, row.first.task, row.first.scale))
-    found = {key: list(group) for key, group in groups}
-    names = _names(list(found))
-    return [
-        Report(item, task, scale, own, compare.baseline(own), published, _without(own, _rows_of(item)), name)
-        for name, ((item, task, scale), own) in zip(names, found.items(), strict=True)
-    ]
-
-
-def _names(keys: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Names of files for (item, task, scale), such as p/gpt2/tiny; other runs' are other/<task>/<scale>.
-
-    An item of several tasks names these too. Raises ValueError where two reports would write the same files, and for
-    an item that names no folder.
-    """
-    spread = {pair for pair, count in Counter((item, scale) for item, _, scale in keys).items() if count > 1}
-    found: dict[str, str] = {}
-    for item, task, scale in keys:
-        own = item + (f"/{task}" if (item, scale) in spread else "") if item else f"other/{task}"
-        name, what = f"{own}/{scale}", item or f"task={task}"
-        if any(part in ("", ".", "..") for part in name.split("/")):
-            raise ValueError(f"experiment={item}/...: no name for a folder of results")
-        if name in found:
-            raise ValueError(f"{found[name]}, {what}: both reports would be named {name}; report them one by one")
-        found[name] = what
-    return list(found)
-
-
-def _rows_of(item: str) -> list[str]:
-    """All rows of a table, such as `p/gpt2/dadam_aer`; none for what is no table."""
-    return sorted(f"{item}/{row.key}" for row in load_table(item).rows) if item in table_names() else []
-
-
-def _without(rows: Sequence[Row], experiments: Sequence[str]) -> list[str]:
-    there = {row.first.experiment for row in rows}
-    return [name for name in experiments if name not in there]
 
 
 def _seeds(row: Row) -> str:

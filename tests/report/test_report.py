@@ -14,9 +14,9 @@ from decent_core.records.published import read_published
 from decent_core.records.record import write
 from decent_core.report.compare import compare
 from decent_core.report.formats import show
+from decent_core.report.make_tables import make_reports
 from decent_core.report.notes import metric_label, origins
 from decent_core.report.publish import publish, update_readme
-from decent_core.report.tables import make_reports
 from decent_core.system.files import write_atomically
 from scripts import report
 from tests.support import ROOT
