@@ -22,6 +22,7 @@ from decent_core.report.make_tables import make_reports
 from decent_core.report.notes import metric_label
 from decent_core.report.page import write_page
 from decent_core.report.readme import fill
+from decent_core.report.single_runs import latest, sort_out
 from decent_core.report.table_frame import frame
 from decent_core.report.tables import Report
 from decent_core.system.files import write_atomically
@@ -48,6 +49,8 @@ def publish_all(tables: Mapping[str, Sequence[Run]], single: Sequence[Record], t
         name: runs for name, runs in tables.items() if name in table_names() and load_table(name).compares_rates
     }
     others = [run.record for name, runs in tables.items() if name not in compared for run in runs]
+    placed, single = sort_out(single)
+    compared |= {name: latest([*compared.get(name, []), *runs]) for name, runs in placed.items()}
     for name, runs in compared.items():
         for scale in sorted({run.record.scale for run in runs}):
             table = RateComparison(load_table(name), [run for run in runs if run.record.scale == scale])
