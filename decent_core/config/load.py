@@ -9,8 +9,9 @@ from decent_core.config.compose import compose
 from decent_core.config.logger_settings import LOGGERS
 from decent_core.config.run_config import Basics, Choice, RunConfig
 from decent_core.config.task_package import import_task
+from decent_core.config.trainer_settings import TrainerSettings
 from decent_core.config.validation import validated
-from decent_core.engine.settings import DistributedSettings, TrainerSettings, VirtualSettings
+from decent_core.engine.settings import DistributedSettings, VirtualSettings
 from decent_core.methods import METHODS
 from decent_core.optim import OPTIMIZERS, SCHEDULES
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from decent_core import topology
 from decent_core.config.logger_settings import LoggerSettings
-from decent_core.engine.settings import EngineSettings, TrainerSettings
+from decent_core.config.trainer_settings import TrainerSettings
+from decent_core.engine.settings import EngineSettings
 from decent_core.methods import METHODS, Method
 from decent_core.records.identity import WITHOUT_EFFECT, config_hash, without
 from decent_core.topology import Topology
@@ -62,6 +63,11 @@ class RunConfig(Basics):
     def learning_rate(self, step: int) -> float:
         """The learning rate of a step."""
         return self.optimizer.lr * self.schedule.factor(step, self.trainer.steps)
+
+    @cached_property
+    def peak_lr(self) -> float:
+        """The highest learning rate of the run."""
+        return max(map(self.learning_rate, range(self.trainer.steps)))
 
     def explicit(self, key: str) -> bool:
         """Whether the user gave the dotted key."""

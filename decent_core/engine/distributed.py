@@ -19,13 +19,22 @@ from decent_core.topology import Round, Topology
 class DistributedCommunicator(RankContext):
     """This process's place among `size` workers.
 
-    Weighted peers, and pairs of many partners, use point-to-point messages on the default group; other groups use one
+    Weighted peers, and pairs of many partners, use point-to-point messages on `group`; other groups use one
     process group each, created here in the same order on every rank. Every operation ends within the time-out or raises
-    `ExchangeError`.
+    `ExchangeError`. Gradients are averaged by DistributedDataParallel in the backward pass, or without `in_backward`
+    when they are all there.
     """
 
-    def __init__(self, settings: DistributedSettings, topology: Topology | None, device: torch.device):
-        super().__init__(settings, device)
+    def __init__(
+        self,
+        settings: DistributedSettings,
+        topology: Topology | None,
+        device: torch.device,
+        group: dist.ProcessGroup | None = None,
+        in_backward: bool = True,
+    ):
+        super().__init__(settings, device, group)
+        self.in_backward = in_backward
         self.processes = self.size
         self.local_workers: Sequence[int] = [self.rank]
         self.exchange = Exchange(self, topology)
@@ -47,7 +56,7 @@ class DistributedCommunicator(RankContext):
         """The mean over all workers [D] of rows [1, D]."""
         total = rows[0].clone()
         with self.named(f"{what}: mean over all workers", self.everyone):
-            dist.all_reduce(total)
+            dist.all_reduce(total, group=self.group)
         return total.div_(self.size)
 
     def gather(self, values: Sequence, what: str) -> list:
@@ -57,7 +66,7 @@ class DistributedCommunicator(RankContext):
     def each_process(self, value: Any, what: str) -> list:
         """One value a process, picklable -> the values of all processes by rank."""
         with self.named(f"{what}: gathering", self.everyone):
-            return gather_objects(value)
+            return gather_objects(value, self.group)
 
     def any(self, flag: bool) -> bool:
         """Whether the flag is set in any process."""
@@ -68,25 +77,38 @@ class DistributedCommunicator(RankContext):
         with self.named(f"{what}: broadcast from rank 0", self.everyone):
             for tensor in tensors:
                 dense = tensor.detach().contiguous()
-                dist.broadcast(dense, src=0)
+                dist.broadcast(dense, group_src=0, group=self.group)
                 tensor.detach().copy_(dense)
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """torch's own DistributedDataParallel. Buffers stay local, as they do under gossip."""
+        if not self.in_backward:
+            return model
         return DistributedDataParallel(
             model,
+            process_group=self.group,
             forward_sync_buffers=False,
             gradient_as_bucket_view=True,
             bucket_cap_mb=self.settings.bucket_mib,
             find_unused_parameters=self.settings.find_unused_parameters,
         )
 
-    def average_gradients(self, gradients: list[list[Tensor | None]]) -> None:
-        """The reducer of DistributedDataParallel has done it in the backward pass."""
+    def average_gradients(self, gradients: list[list[Tensor | None]], parameters: Sequence[Tensor]) -> None:
+        """Replace the worker's gradients by the mean; none counts as zero, none of any worker stays None."""
+        if self.in_backward:
+            return  # the reducer of DistributedDataParallel has done it
+        (own,) = gradients
+        with self.named("gradient all-reduce", self.everyone):
+            present = torch.tensor([g is not None for g in own], dtype=torch.float32, device=self.device)
+            dist.all_reduce(present, group=self.group)
+            for i, anywhere in enumerate(present.tolist()):
+                if anywhere:
+                    own[i] = mean = torch.zeros_like(parameters[i]) if (g := own[i]) is None else g.div_(self.size)
+                    dist.all_reduce(mean, group=self.group)
 
 
-def gather_objects(value: Any) -> list:
+def gather_objects(value: Any, group: dist.ProcessGroup | None = None) -> list:
     """One picklable value a process -> the values of all processes by rank."""
-    gathered: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(gathered, value)
+    gathered: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(gathered, value, group=group)
     return gathered

@@ -2,9 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
-from functools import cached_property
-from typing import Any
+from contextlib import ExitStack, contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -16,20 +14,31 @@ from decent_core.engine.equality import check_equal_structure, derived_seed, has
 from decent_core.engine.exchanges import Exchanges
 from decent_core.engine.pipelined_update import PipelinedUpdate
 from decent_core.engine.replicas import Replicas
-from decent_core.engine.settings import TrainerSettings
 from decent_core.engine.timing import DeviceClock, Mark
 from decent_core.methods import Method, Pending
+from decent_core.optim import name_of, updates_tensors_alone
 from decent_core.topology import Topology
-
-AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Engine:
     """Trains the local workers of `world` by `method` over `topology`. To the method it is the `Workers` of the step.
 
     `model` is moved in place: its parameters become views of flat rows. A step is begin_step, then for each local
-    worker `as_worker` with its forward and backward passes, then end_step. Counters, learning rate and topology phase
-    advance once a step for every worker, whatever its gradients are.
+    worker `as_worker` with its forward and backward passes, then end_step. Counters and topology phase advance once a
+    step for every worker, whatever its gradients are. Learning rates are the optimizers': set them before begin_step.
+
+    Args:
+        model: the same on all ranks but for its values, which become rank 0's.
+        build_optimizer: makes a worker's optimizer over the parameters of the model, which hold a row's memory by then.
+        clip_norm: each worker's gradient norm is clipped to this; None: no clipping.
+        scaled: losses are scaled (for fp16), and a step with gradients that are not finite is skipped.
+        piecewise: parameters may be updated a few at a time, and in the backward pass, where optimizer and method allow
+            that. The numbers are the same, but gradients are not all there at once at any time.
+        seed: random numbers in a forward pass are a function of it; None: torch's generators are left alone.
+        peak_lr: the highest learning rate of the whole run, for methods that need it; None: not known.
+
+    Raises:
+        ValueError: ranks hold different models, or the method does not go with the optimizer or the topology.
     """
 
     def __init__(
@@ -39,26 +48,27 @@ class Engine:
         method: Method,
         topology: Topology,
         build_optimizer: Callable[[nn.Module], Optimizer],
-        learning_rate: Callable[[int], float],
-        settings: TrainerSettings,
-        seed: int,
+        *,
+        clip_norm: float | None = None,
+        scaled: bool = False,
+        piecewise: bool = False,
+        seed: int | None = None,
+        peak_lr: float | None = None,
     ):
-        self.communicator, self.method, self.settings, self.seed = communicator, method, settings, seed
-        self.learning_rate = learning_rate
-        if settings.channels_last:
-            model.to(memory_format=torch.channels_last)
+        self.communicator, self.method, self.clip_norm, self.seed = communicator, method, clip_norm, seed
+        self._peak_lr = peak_lr
         check_equal_structure(model, communicator)
         communicator.share_first([*model.parameters(), *model.buffers()], "initial weights")
-        self.replicas = Replicas(model, len(communicator.local_workers), build_optimizer, settings.precision == "fp16")
+        self.replicas = Replicas(model, len(communicator.local_workers), build_optimizer, scaled)
+        optimizer = self.replicas.optimizers[0]
+        method.check_optimizer(name_of(optimizer), optimizer.defaults.get("nesterov", False))
         method.check_topology(topology, self.beta)
         self.model = model
         self.module: nn.Module = communicator.wrap(model) if method.averages_gradients else model
-        if settings.compile:
-            self.module.compile()
         self.step = 0
-        self.lr = 0.0
         self.clock = DeviceClock(self.x.device)
         self.exchanges = Exchanges(communicator, topology, self.clock)
+        self.piecewise = piecewise and updates_tensors_alone(optimizer)
         self.streams = method.mixes_model_first and communicator.takes_ready_prefix  # x is sent as it is made
         self.sent_ahead = False  # the exchange of the next step starts in this one
         self.mixing: Pending | None = None  # of x, since begin_step
@@ -71,9 +81,15 @@ class Engine:
     def x(self) -> Tensor:
         return self.replicas.rows
 
-    @cached_property
+    @property
+    def lr(self) -> float:
+        return self.replicas.optimizers[0].param_groups[0]["lr"]
+
+    @property
     def peak_lr(self) -> float:
-        return max(map(self.learning_rate, range(self.settings.steps)))
+        if self._peak_lr is None:
+            raise ValueError(f"method={self.method.name} needs the highest learning rate of the run: give peak_lr")
+        return self._peak_lr
 
     @property
     def beta(self) -> float:
@@ -98,18 +114,18 @@ class Engine:
     def average_gradients(self) -> None:
         self.exchanges.count_mean(self.x)
         self.replicas.stash_gradients()
-        self.communicator.average_gradients(self.replicas.gradients)
+        self.communicator.average_gradients(self.replicas.gradients, self.replicas.layout.parameters)
         self.replicas.replace_gradients(self.replicas.gradients)
 
     def gradients(self) -> Tensor:
-        return self.replicas.take_gradients(self.settings.clip_norm)
+        return self.replicas.take_gradients(self.clip_norm)
 
     def step_along(self, directions: Tensor) -> None:
         self.replicas.step_along(directions)
 
     def apply_optimizers(self) -> None:
         for index in range(self.replicas.count):
-            self.replicas.update(index, self.settings.clip_norm)
+            self.replicas.update(index, self.clip_norm)
 
     def combine_and_adapt(self, mixing: Pending) -> None:
         pipelined = self.pipelined or self._pipelined_update(mixing)
@@ -124,12 +140,12 @@ class Engine:
         prefix = None
         if self.sent_ahead:
             prefix = self.exchanges.start_ahead(self.x, self.step + 1, f"step {self.step + 1}")
-        return PipelinedUpdate(self.replicas, mixing, self.settings.clip_norm, prefix)
+        return PipelinedUpdate(self.replicas, mixing, self.clip_norm, prefix, self.piecewise)
 
     def _update_in_backward(self) -> None:
         """Where nothing has to be decided for the whole step, update parameters as their gradients come."""
-        replicas, whole = self.replicas, self.settings.clip_norm is not None or self.replicas.scalers[0].is_enabled()
-        self.updates_in_backward = self.streams and replicas.count == 1 and not whole
+        replicas, whole = self.replicas, self.clip_norm is not None or self.replicas.scalers[0].is_enabled()
+        self.updates_in_backward = self.piecewise and self.streams and replicas.count == 1 and not whole
         engine = weakref.ref(self)  # the garbage collector does not see what such a hook holds
         for number, parameter in enumerate(replicas.layout.parameters if self.updates_in_backward else ()):
             parameter.register_post_accumulate_grad_hook(lambda _, number=number: _gradient_ready(engine(), number))
@@ -140,19 +156,22 @@ class Engine:
 
     # What a training loop calls
 
-    def begin_step(self, ahead: bool = False) -> None:
-        """Start step `self.step`: set the rate, drop old gradients, start the exchanges that need no gradient.
+    def set_learning_rate(self, lr: float) -> None:
+        """Give every parameter group of every local worker this rate, until it is set again."""
+        for optimizer in self.replicas.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = lr
+
+    def begin_step(self, ahead: bool = False, clear: bool = True) -> None:
+        """Start step `self.step`: drop old gradients (if `clear`), start the exchanges that need no gradient.
 
         With `ahead`, nothing but the next step may follow this one: its exchange starts as soon as a part of the model
         is updated, where method and world allow that. The numbers are the same.
         """
         self.sent_ahead = ahead and self.streams
-        self.lr = self.learning_rate(self.step)
         self.exchanges.begin_step()
-        for optimizer in self.replicas.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = self.lr
-        self.replicas.clear_gradients()
+        if clear:
+            self.replicas.clear_gradients()
         with torch.no_grad():
             if self.step == 0:
                 self.method.start(self)
@@ -162,11 +181,12 @@ class Engine:
     def as_worker(self, index: int, part: int = 0, last: bool = True) -> Iterator[nn.Module]:
         """The module as local worker `index`, for micro-batch `part`; after the `last` one gradients are exchanged.
 
-        Random numbers inside are a function of (seed, worker, step, part): workers differ, and a resumed run repeats.
+        With a seed, random numbers inside are a function of (seed, worker, step, part): workers differ, and a resumed
+        run repeats.
         """
         self.replicas.bind(index)
-        worker = self.communicator.local_workers[index]
-        self._seed(derived_seed(self.seed, worker, self.step, part))
+        if self.seed is not None:
+            self._seed(derived_seed(self.seed, self.communicator.local_workers[index], self.step, part))
         with ExitStack() as stack:
             if self.method.averages_gradients:
                 stack.enter_context(
@@ -213,11 +233,6 @@ class Engine:
     def bytes_sent(self) -> float:
         """Mean over the workers of what each has sent since begin_step."""
         return self.exchanges.bytes_sent
-
-    def autocast(self) -> Any:
-        """Mixed precision as configured."""
-        dtype = AUTOCAST.get(self.settings.precision)
-        return torch.autocast(self.x.device.type, dtype) if dtype is not None else nullcontext()
 
     # Checkpoints and identity
 

@@ -1,7 +1,7 @@
 """The exchanges of one rank: rounds as group averages and point-to-point messages, beside the computation."""
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -115,10 +115,13 @@ class Exchange:
                 yield done
 
     def _start_piece(self, own: Tensor, arriving: list[Tensor], plan: PeerPlan, number: int) -> list[dist.Work]:
-        operations = [dist.P2POp(dist.isend, own, peer, tag=number) for peer in plan.sends]
+        operations = [self._message(dist.isend, own, peer, number) for peer in plan.sends]
         receives = zip(arriving, plan.receives, strict=True)
-        operations += [dist.P2POp(dist.irecv, tensor, peer, tag=number) for tensor, (peer, _) in receives]
+        operations += [self._message(dist.irecv, tensor, peer, number) for tensor, (peer, _) in receives]
         return dist.batch_isend_irecv(operations) if operations else []
+
+    def _message(self, direction: Callable, tensor: Tensor, peer: int, tag: int) -> dist.P2POp:
+        return dist.P2POp(direction, tensor, group=self.context.group, tag=tag, group_peer=peer)
 
     def _finish_piece(self, works: list[dist.Work], completed: list[Tensor], own: Tensor, plan: PeerPlan) -> int:
         """Wait for a piece and combine it into the first of `completed`; returns its length."""
@@ -151,12 +154,18 @@ def _create_groups(topology: Topology, context: RankContext) -> dict[tuple[int, 
     partners = Counter(rank for group in members if len(group) == 2 for rank in group)
     pairs = context.device.type == "cpu" and max(partners.values(), default=0) <= MOST_PARTNERS
     return {
-        group: None if len(group) == context.size else _new_group(group, context)
+        group: context.group if len(group) == context.size else _new_group(group, context)
         for group in members
         if pairs or len(group) > 2
     }
 
 
 def _new_group(members: tuple[int, ...], context: RankContext) -> dist.ProcessGroup | None:
-    group = dist.new_group(list(members), timeout=context.timeout)
+    if context.group is None:
+        group = dist.new_group(list(members), timeout=context.timeout)
+    elif context.rank in members:  # ranks outside context.group do not come here
+        ranks = [dist.get_global_rank(context.group, member) for member in members]
+        group = dist.new_group(ranks, timeout=context.timeout, use_local_synchronization=True)
+    else:
+        return None
     return group if isinstance(group, dist.ProcessGroup) else None  # ranks outside get a placeholder

@@ -13,12 +13,20 @@ class PipelinedUpdate:
 
     `prefix` is told which columns are final, for the exchange of the next step.
 
-    A single worker's parameters are updated as soon as that is possible, the others when all are: workers take turns in
-    the module, and a loss scaler or a clipping norm decides for the whole step.
+    `piecewise`, a single worker's parameters are updated as soon as that is possible; else all at once, by one step of
+    the optimizer: workers take turns in the module, and a loss scaler or a clipping norm decides for the whole step.
     """
 
-    def __init__(self, replicas: Replicas, mixing: Pending, clip_norm: float | None, prefix: ReadyPrefix | None):
+    def __init__(
+        self,
+        replicas: Replicas,
+        mixing: Pending,
+        clip_norm: float | None,
+        prefix: ReadyPrefix | None,
+        piecewise: bool,
+    ):
         self.replicas, self.mixing, self.clip_norm, self.prefix = replicas, mixing, clip_norm, prefix
+        self.piecewise = piecewise and replicas.count == 1 and not replicas.scalers[0].is_enabled()
         self.layout = replicas.layout
         self.updated = len(self.layout.parameters)  # all parameters from this number on are
         self.with_gradient = self.updated  # all parameters from this number on have theirs
@@ -36,7 +44,7 @@ class PipelinedUpdate:
 
     def finish(self) -> None:
         """All gradients are there: update the rest as it arrives."""
-        if self.replicas.count > 1 or self.replicas.scalers[0].is_enabled():
+        if not self.piecewise:
             self._finish_together()
             return
         if self.clip_norm is not None:

@@ -15,11 +15,11 @@ class ExchangeError(RuntimeError):
 
 
 class RankContext:
-    """This process's rank, device and settings in the default process group."""
+    """This process's rank, device and settings in a process group (None: the default one); ranks are the group's."""
 
-    def __init__(self, settings: DistributedSettings, device: torch.device):
-        self.settings, self.device = settings, device
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+    def __init__(self, settings: DistributedSettings, device: torch.device, group: dist.ProcessGroup | None = None):
+        self.settings, self.device, self.group = settings, device, group
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         self.timeout = timedelta(seconds=settings.timeout_seconds)
 
     @contextmanager

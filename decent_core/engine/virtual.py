@@ -90,7 +90,7 @@ class VirtualCommunicator:
         """The module whose backward pass averages gradients over processes."""
         return model
 
-    def average_gradients(self, gradients: list[list[Tensor | None]]) -> None:
+    def average_gradients(self, gradients: list[list[Tensor | None]], parameters: Sequence[Tensor]) -> None:
         """Replace each worker's gradients by the mean; none counts as zero, none of any worker stays None."""
         for i in range(len(gradients[0])):
             present = [gradient for worker in gradients if (gradient := worker[i]) is not None]

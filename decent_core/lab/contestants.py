@@ -15,7 +15,7 @@ from torch import nn
 from decent_core import topology as topologies
 from decent_core.engine.distributed import DistributedCommunicator
 from decent_core.engine.engine import Engine
-from decent_core.engine.settings import DistributedSettings, TrainerSettings
+from decent_core.engine.settings import DistributedSettings
 from decent_core.lab.loads import Load
 from decent_core.methods import METHODS
 
@@ -30,10 +30,6 @@ REFERENCE_NAMES = {
 TIMEOUT_SECONDS = 120.0
 WARM_UP_STEPS = 2  # decent-dp makes its buckets and its first exchange in the second
 LR = 1e-3
-SETTINGS = TrainerSettings(
-    steps=1, eval_every=0, checkpoint_every=0, log_every=1, keep_checkpoints=1, micro_batches=1, clip_norm=None,
-    precision="fp32", compile=False, channels_last=False, batch_norm="average", diverged_patience=1, threads=1,
-)  # fmt: skip
 
 
 class Steps(Protocol):
@@ -61,8 +57,8 @@ class EngineSteps:
         )
         self.load = load
         self.engine = Engine(
-            load.build_model(), self.communicator, chosen, built, lambda m: optimizer(m.parameters()), lambda step: LR,
-            SETTINGS, 1,
+            load.build_model(), self.communicator, chosen, built, lambda m: optimizer(m.parameters()),
+            piecewise=True, seed=1, peak_lr=LR,
         )  # fmt: skip
 
     def step(self, ahead: bool) -> tuple[float, float]:

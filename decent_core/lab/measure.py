@@ -11,7 +11,6 @@ from torch import nn
 from decent_core.config.run_config import RunConfig
 from decent_core.config.task_package import import_task
 from decent_core.engine.distributed import DistributedCommunicator, gather_objects
-from decent_core.engine.engine import AUTOCAST
 from decent_core.engine.settings import DistributedSettings
 from decent_core.engine.timing import DeviceClock
 from decent_core.lab.exchanges import Exchange, different_rounds, timed
@@ -23,6 +22,7 @@ from decent_core.records.provenance import git_state, versions
 from decent_core.runtime.exchanges import exchange_keys
 from decent_core.topology import Round, feasible
 from decent_core.training.launch import find_launch, join, workers_per_node
+from decent_core.training.precision import AUTOCAST
 
 WARM_UP = 3
 MOST_SECONDS = 2.0  # for the repeats of one exchange, unless three take longer

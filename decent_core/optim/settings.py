@@ -105,3 +105,25 @@ def build(settings: OptimizerSettings, groups: list[dict[str, Any]]) -> optim.Op
     """The optimizer of `settings` over `groups`, which are `parameter_groups`' or have its keys."""
     options = {name: value for name, value in vars(settings).items() if name != "name"}
     return _BUILDERS[settings.name](groups, **options)
+
+
+#: the optimizers by class; each updates a tensor from that tensor's gradient and state alone, without a counter of its
+#: own, so that a step may be taken in parts
+_NAMES: dict[type[optim.Optimizer], str] = {
+    optim.SGD: "sgd",
+    optim.Adam: "adam",
+    optim.AdamW: "adamw",
+    AccumAdam: "accum_adam",
+    AccumAdamW: "accum_adamw",
+    LARS: "lars",
+}
+
+
+def name_of(optimizer: optim.Optimizer) -> str:
+    """The name in `OPTIMIZERS`; for any other optimizer that of its class."""
+    return _NAMES.get(type(optimizer), type(optimizer).__name__)
+
+
+def updates_tensors_alone(optimizer: optim.Optimizer) -> bool:
+    """Whether it is known that a step of some tensors, and then one of the others, is the same as one step of all."""
+    return type(optimizer) in _NAMES

@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from decent_core.config.trainer_settings import TrainerSettings
 from decent_core.engine.averaging import averaged
 from decent_core.engine.engine import Engine
-from decent_core.engine.settings import TrainerSettings
+from decent_core.training.precision import autocast
 from decent_core.training.task import Batch, Task, to_device
 
 RECOMPUTE_STEPS = 10  # training steps' worth of batches from which BN statistics are made anew
@@ -20,6 +21,7 @@ class Evaluator:
 
     def __init__(self, task: Task, engine: Engine, settings: TrainerSettings):
         self.task, self.engine, self.policy = task, engine, settings.batch_norm
+        self.precision = settings.precision
 
     def averaged_model(self) -> dict[str, float]:
         """Metrics of the mean over workers on the validation set."""
@@ -74,7 +76,7 @@ class Evaluator:
     def _part(self, model: nn.Module, batch: Batch) -> Any:
         model.eval()
         try:
-            with self.engine.autocast():
+            with autocast(self.precision, self.engine.x.device):
                 return self.task.evaluate(model, to_device(batch, self.engine.x.device))
         finally:
             model.train()

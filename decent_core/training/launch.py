@@ -108,12 +108,12 @@ def join(launch: Launch, timeout_seconds: float) -> torch.device:
     return device
 
 
-def workers_per_node() -> list[int]:
+def workers_per_node(group: dist.ProcessGroup | None = None) -> list[int]:
     """How many workers each node holds, in rank order, from the names of all ranks' nodes.
 
     Raises ValueError, on every rank, if a node's ranks are not consecutive.
     """
-    hosts = gather_objects(os.environ.get("SLURMD_NODENAME") or socket.gethostname())
+    hosts = gather_objects(os.environ.get("SLURMD_NODENAME") or socket.gethostname(), group)
     runs: list[tuple[str, int]] = []
     for host in hosts:
         if runs and runs[-1][0] == host:

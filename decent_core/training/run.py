@@ -104,14 +104,20 @@ class Run:
         return lock
 
     def _build_engine(self) -> Engine:
-        config = self.config
+        config, settings = self.config, self.config.trainer
         torch.manual_seed(config.seed)
         model = self.task.build_model()
-        model.to(self.device, torch.float64 if config.trainer.precision == "fp64" else None)
-        return Engine(
+        model.to(self.device, torch.float64 if settings.precision == "fp64" else None)
+        if settings.channels_last:
+            model.to(memory_format=torch.channels_last)
+        engine = Engine(
             model, self.communicator, config.build_method(), self.topology, _optimizer_builder(config),
-            config.learning_rate, config.trainer, config.seed,
+            clip_norm=settings.clip_norm, scaled=settings.precision == "fp16", piecewise=True, seed=config.seed,
+            peak_lr=config.peak_lr,
         )  # fmt: skip
+        if settings.compile:
+            engine.module.compile()
+        return engine
 
     def _build_trainer(self) -> tuple[Trainer, TrainingDisplay]:
         config = self.config
@@ -120,7 +126,9 @@ class Run:
         checkpoints = Checkpoints(
             self.folder / "checkpoints", self.communicator, config.trainer.keep_checkpoints, identity, say
         )
-        trainer = Trainer(self.task, self.engine, config.trainer, checkpoints, self._write_log, self.stop)
+        trainer = Trainer(
+            self.task, self.engine, config.trainer, config.learning_rate, checkpoints, self._write_log, self.stop
+        )
         state = checkpoints.load(config.resume)
         if state is not None:
             trainer.restore(state)

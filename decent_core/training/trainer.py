@@ -8,14 +8,15 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from decent_core.config.trainer_settings import TrainerSettings
 from decent_core.engine.averaging import consensus_distance
 from decent_core.engine.engine import Engine
-from decent_core.engine.settings import TrainerSettings
 from decent_core.engine.timing import Mark
 from decent_core.system.signals import StopRequest
 from decent_core.training.checkpoint import Checkpoints
 from decent_core.training.evaluation import Evaluator
 from decent_core.training.measurements import Progress
+from decent_core.training.precision import autocast
 from decent_core.training.task import Task, to_device
 
 
@@ -34,7 +35,8 @@ class Outcome:
 class Trainer:
     """Trains `engine` on `task` until `settings.steps`, evaluates, logs and saves on clocks of their own.
 
-    `log` gets one plain dict a log interval (kind `train`) and an evaluation (kind `eval`), on every rank.
+    Every step has the rate `learning_rate(step)`. `log` gets one plain dict a log interval (kind `train`) and an
+    evaluation (kind `eval`), on every rank.
     """
 
     def __init__(
@@ -42,12 +44,13 @@ class Trainer:
         task: Task,
         engine: Engine,
         settings: TrainerSettings,
+        learning_rate: Callable[[int], float],
         checkpoints: Checkpoints,
         log: Callable[[dict[str, Any]], None],
         stop: StopRequest,
     ):
         self.task, self.engine, self.settings, self.checkpoints = task, engine, settings, checkpoints
-        self.log, self.stop = log, stop
+        self.learning_rate, self.log, self.stop = learning_rate, log, stop
         self.evaluator = Evaluator(task, engine, settings)
         self.progress = Progress()
         self.device = engine.x.device
@@ -96,6 +99,7 @@ class Trainer:
     def _train_step(self, ahead: bool) -> None:
         engine, clock = self.engine, self.engine.clock
         start = clock.mark()
+        engine.set_learning_rate(self.learning_rate(engine.step))
         engine.begin_step(ahead)
         losses = []
         for index, worker in enumerate(engine.communicator.local_workers):
@@ -111,7 +115,7 @@ class Trainer:
         for number, part in enumerate(parts):
             on_device = to_device(part, self.device)
             with self.engine.as_worker(index, number, last=number == len(parts) - 1) as module:
-                with self.engine.autocast():
+                with autocast(self.settings.precision, self.device):
                     loss = self.task.loss_sum(module, on_device) / weight
                 self.engine.backward(index, loss)
             losses.append(loss.detach())

@@ -10,7 +10,7 @@ from decent_core.engine.flat import ALIGNMENT, FlatLayout
 from decent_core.engine.virtual import VirtualCommunicator
 from decent_core.methods import METHODS
 from tests.support import engines
-from tests.support.toy import ToyTask, trainer_settings
+from tests.support.toy import ToyTask
 
 
 class Tied(nn.Module):
@@ -50,12 +50,10 @@ def test_channels_last_kernels_stay_channels_last():
     layout = FlatLayout(model)
     (view,) = [v for v in layout.views(torch.zeros(layout.size)) if v.dim() == 4]
     assert view.is_contiguous(memory_format=torch.channels_last)
-    settings = trainer_settings(precision="fp32", channels_last=True)
     graph = topology.build("ring", 3)
     engine = Engine(
-        Tied(), VirtualCommunicator(3), METHODS["atc"](), graph,
-        lambda m: torch.optim.SGD(m.parameters(), 0.1), lambda _: 0.1,
-        settings, seed=0,
+        Tied().to(memory_format=torch.channels_last), VirtualCommunicator(3), METHODS["atc"](), graph,
+        lambda m: torch.optim.SGD(m.parameters(), 0.1),
     )  # fmt: skip
     assert engine.model.convolution.weight.is_contiguous(memory_format=torch.channels_last)
 
@@ -77,8 +75,7 @@ def test_tied_weights_stay_tied_while_workers_take_turns():
     graph = topology.build("ring", 3)
     engine = Engine(
         Tied(), VirtualCommunicator(3), METHODS["awc"](), graph,
-        lambda m: torch.optim.SGD(m.parameters(), 0.1), lambda _: 0.1,
-        trainer_settings(precision="fp32"), seed=0,
+        lambda m: torch.optim.SGD(m.parameters(), 0.1),
     )  # fmt: skip
     for index in (2, 0, 1):
         engine.replicas.bind(index)
@@ -105,8 +102,7 @@ def test_memory_is_a_fixed_number_of_model_copies_a_worker():
     model = nn.Sequential(*[nn.Linear(256, 256) for _ in range(8)])
     parameter_bytes = 4 * sum(p.numel() for p in model.parameters())
     engine = Engine(
-        model, world, METHODS["awc"](), graph, lambda m: torch.optim.AdamW(m.parameters(), 0.1), lambda _: 0.1,
-        trainer_settings(precision="fp32"), seed=0,
+        model, world, METHODS["awc"](), graph, lambda m: torch.optim.AdamW(m.parameters(), 0.1),
     )  # fmt: skip
     for _ in range(2):
         engine.begin_step()

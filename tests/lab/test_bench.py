@@ -15,7 +15,7 @@ from decent_core.engine.distributed import DistributedCommunicator
 from decent_core.engine.engine import Engine
 from decent_core.engine.settings import DistributedSettings
 from decent_core.lab import step_bench
-from decent_core.lab.contestants import REFERENCE_NAMES, SETTINGS
+from decent_core.lab.contestants import REFERENCE_NAMES
 from decent_core.lab.pacing import bytes_a_second, pace_connections
 from decent_core.lab.report import step_table
 from decent_core.methods import METHODS
@@ -72,9 +72,7 @@ def both(rank: int, name: str, local_size: int) -> tuple[list[np.ndarray], list[
     built = Skipping(topology.build(name, dist.get_world_size(), local_size))
     settings = DistributedSettings("distributed", 30, BUCKET_BYTES / MEBIBYTE, False)
     world = DistributedCommunicator(settings, built, torch.device("cpu"))
-    engine = Engine(
-        ours, world, METHODS["awc"](), built, lambda m: sgd(m.parameters()), lambda step: LR, SETTINGS, seed=1
-    )
+    engine = Engine(ours, world, METHODS["awc"](), built, lambda m: sgd(m.parameters()), piecewise=True, seed=1)
     found: tuple[list, list] = ([], [])
     for step in range(STEPS):
         wrapped(batch(step, rank)).square().mean().backward()

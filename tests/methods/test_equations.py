@@ -81,7 +81,7 @@ def test_virtual_workers_follow_the_equations(name, push_file):
     )
 
 
-@pytest.mark.parametrize("name", ["atc", "awc", "allreduce", "da", "decentlam", "gradient_tracking", "qg", "sgp"])
+@pytest.mark.parametrize("name", ["atc", "awc", "allreduce", "da", "gradient_tracking", "qg", "sgp"])
 def test_nesterov_follows_the_equations(name, push_file):
     graph = graph_of(CASES[name][1], push_file)
     wanted = expected(name, graph, nesterov=True)

@@ -42,16 +42,23 @@ def build_engine(
     if settings.precision == "fp64":
         model.double()
     chosen = OPTIMIZERS[optimizer](name=optimizer, lr=LR, weight_decay=DECAY, **OPTIONS[optimizer])
+    if settings.channels_last:
+        model.to(memory_format=torch.channels_last)
     engine = Engine(
         model,
         world,
         METHODS[method](**(options or {})),
         graph,
         lambda m: build(chosen, parameter_groups(m, DECAY)),
-        rate,
-        settings,
+        clip_norm=settings.clip_norm,
+        scaled=settings.precision == "fp16",
+        piecewise=True,
         seed=5,
+        peak_lr=max(map(rate, range(settings.steps))),
     )
+    engine.learning_rate, engine.micro_batches = rate, settings.micro_batches  # for `train_step`
+    if settings.compile:
+        engine.module.compile()
     if not engine.method.averages_gradients:
         for row, worker in zip(engine.x, world.local_workers, strict=True):
             for view in engine.replicas.layout.views(row):
@@ -69,11 +76,12 @@ def distributed_communicator(
 
 
 def train_step(engine: Engine, task: ToyTask, ahead: bool = False) -> None:
-    """One step, with the micro-batches that the engine's settings ask for."""
+    """One step, with the rate and the micro-batches that the test's settings ask for."""
+    engine.set_learning_rate(engine.learning_rate(engine.step))
     engine.begin_step(ahead)
     for index, worker in enumerate(engine.communicator.local_workers):
         batch = task.batch(engine.step, worker)
-        parts = task.micro_batches(batch, engine.settings.micro_batches)
+        parts = task.micro_batches(batch, engine.micro_batches)
         for number, part in enumerate(parts):
             with engine.as_worker(index, number, number == len(parts) - 1) as module:
                 engine.backward(index, task.loss_sum(module, part) / task.weight(batch))
@@ -109,11 +117,13 @@ def case(
 def make_trainer(world, folder, task: ToyTask, graph, method="awc", optimizer="accum_adamw", resume="auto", **settings):
     """A trainer on the toy task that logs to a list; it has continued from a checkpoint if `folder` holds one."""
     engine = build_engine(world, task, method, optimizer, graph, **settings)
+    of_engine = ("spread", "options")
+    chosen = trainer_settings(**{name: value for name, value in settings.items() if name not in of_engine})
     log: list[dict] = []
     identity = {"world_size": world.size, "method": method, "optimizer": optimizer, "topology": graph.name}
     warnings: list[str] = []
-    checkpoints = Checkpoints(folder, world, engine.settings.keep_checkpoints, identity, warnings.append)
-    trainer = Trainer(task, engine, engine.settings, checkpoints, log.append, StopRequest())
+    checkpoints = Checkpoints(folder, world, chosen.keep_checkpoints, identity, warnings.append)
+    trainer = Trainer(task, engine, chosen, rate, checkpoints, log.append, StopRequest())
     if (state := checkpoints.load(resume)) is not None:
         trainer.restore(state)
     return trainer, log, warnings

@@ -14,7 +14,6 @@ from decent_core.optim.settings import SGDSettings
 from tasks.regression.settings import Settings
 from tasks.regression.task import RegressionTask
 from tests.support import engines
-from tests.support.toy import trainer_settings
 
 DIMENSION = 3
 
@@ -41,8 +40,10 @@ def quadratic_engine(
         return build(sgd, groups)
 
     engine = Engine(
-        model, world, METHODS[name](**(options or {})), graph, optimizer, rate, trainer_settings(steps=40), seed=1
-    )
+        model, world, METHODS[name](**(options or {})), graph, optimizer, piecewise=True, seed=1,
+        peak_lr=max(map(rate, range(40))),
+    )  # fmt: skip
+    engine.learning_rate, engine.micro_batches = rate, 1
     return engine, task
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from decent_core.engine.settings import TrainerSettings
+from decent_core.config.trainer_settings import TrainerSettings
 from decent_core.training.task import Task
 
 INPUTS, HIDDEN, OUTPUTS, BATCH = 5, 7, 3, 6
