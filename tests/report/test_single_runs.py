@@ -40,7 +40,7 @@ def test_rows_settings_and_rates_are_found():
 
 def test_a_run_with_other_overrides_or_rates_makes_no_comparison():
     for odd in (
-        record_of("p/accumulation", "dadam", 0.001, 3, "trainer.steps=7"),
+        record_of("p/accumulation", "dadam", 0.001, 3, "trainer.steps=[7"),
         record_of("p/accumulation", "dadam", 7.0, 3),
     ):
         records = [*accumulation(), odd]
