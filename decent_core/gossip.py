@@ -71,6 +71,8 @@ class Gossip(Optimizer):
             chosen = METHODS[method](**method_options)
         except TypeError as error:
             raise ValueError(f"method={method}: {error}") from None
+        if chosen.needs_peak_lr and peak_lr is None:
+            raise ValueError(f"method={method} needs the highest learning rate of the whole run: give peak_lr=VALUE")
         device = next(model.parameters()).device
         self.base = optimizer
         self.control: Any = None  # for what only some steps do: never mistaken for an exchange

@@ -21,7 +21,7 @@ from decent_core.topology import Topology
 
 
 class Engine:
-    """Trains the local workers of `world` by `method` over `topology`. To the method it is the `Workers` of the step.
+    """Trains the local workers of `communicator` by `method` over `topology`; to the method it is the step's `Workers`.
 
     `model` is moved in place: its parameters become views of flat rows. A step is begin_step, then for each local
     worker `as_worker` with its forward and backward passes, then end_step. Counters and topology phase advance once a
@@ -83,7 +83,13 @@ class Engine:
 
     @property
     def lr(self) -> float:
-        return self.replicas.optimizers[0].param_groups[0]["lr"]
+        rates = {float(group["lr"]) for group in self.replicas.optimizers[0].param_groups}
+        if len(rates) > 1:
+            raise ValueError(
+                f"method={self.method.name} divides by the learning rate, and the groups have different ones "
+                f"({', '.join(f'{rate:g}' for rate in sorted(rates))}): give all groups the same, or use another method"
+            )
+        return rates.pop()
 
     @property
     def peak_lr(self) -> float:

@@ -132,6 +132,8 @@ class Method:
     mixes_model_first: ClassVar[bool] = False
     #: it weighs out column-stochastic rounds (`Topology.push`); others need doubly stochastic ones
     takes_push: ClassVar[bool] = False
+    #: its rule has the highest learning rate of the whole run in it
+    needs_peak_lr: ClassVar[bool] = False
     #: its state belongs to where x is, so that no other method may move x between its steps (as `slowmo` does)
     tied_to_x: ClassVar[bool] = False
 

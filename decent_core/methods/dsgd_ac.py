@@ -16,6 +16,7 @@ class ControlledDisagreement(Method):
     """
 
     name = "dsgd_ac"
+    needs_peak_lr = True
 
     form: Literal["awc", "atc"] = "awc"
     start_step: int = 0

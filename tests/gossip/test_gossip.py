@@ -235,6 +235,7 @@ class FullyShardedDataParallel(nn.Sequential):
         ({"method": "decentlam", "optimizer": OPTIMIZERS["rmsprop"]}, "optimizer=RMSprop: method=decentlam"),
         ({"method": "awk"}, "method=awk: there is none"),
         ({"tau": 3}, "method=awc: .*tau"),
+        ({"method": "dsgd_ac"}, "method=dsgd_ac needs the highest learning rate of the whole run"),
         ({"model": FullyShardedDataParallel(nn.Linear(2, 2))}, "wrapped in FullyShardedDataParallel"),
     ],
 )
@@ -247,6 +248,13 @@ def test_unknown_topology():
     model = net()
     with pytest.raises(ValueError, match="rink"):
         Gossip(model, OPTIMIZERS["sgd"](model), "rink")
+
+
+def test_a_method_that_divides_by_the_rate_needs_one_rate():
+    model = net()
+    optimizer = Gossip(model, OPTIMIZERS["sgd"](model), "ring", "decentlam")
+    with pytest.raises(ValueError, match=r"decentlam divides by the learning rate, .* different ones \(0.01, 0.1\)"):
+        train(model, optimizer, 0)
 
 
 def test_closures_are_refused():
