@@ -26,6 +26,7 @@ from decent_core.system.signals import StopRequest
 from decent_core.tracking.logger import LoggerProcess
 from decent_core.training.checkpoint import Checkpoints
 from decent_core.training.join import join_communicator, use_threads
+from decent_core.training.memory_format import use_channels_last
 from decent_core.training.recording import make_record, peak_gib
 from decent_core.training.trainer import Outcome, Trainer
 
@@ -109,7 +110,7 @@ class Run:
         model = self.task.build_model()
         model.to(self.device, torch.float64 if settings.precision == "fp64" else None)
         if settings.channels_last:
-            model.to(memory_format=torch.channels_last)
+            use_channels_last(model, self.device)
         engine = Engine(
             model, self.communicator, config.build_method(), self.topology, _optimizer_builder(config),
             clip_norm=settings.clip_norm, scaled=settings.precision == "fp16", piecewise=True, seed=config.seed,
