@@ -4,9 +4,12 @@ A row is all runs whose configurations differ in nothing but the seed. Intervals
 mean over seeds; differences are taken seed by seed before they are averaged, so that what a seed does to both cancels.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pandas
 
 from decent_core.records.identity import WITHOUT_EFFECT, config_hash, item_of
 from decent_core.records.record import Record
@@ -14,8 +17,16 @@ from decent_core.report.intervals import Interval, interval
 
 #: optimizers of the published baselines: they neither accumulate nor scale layer by layer
 PLAIN_OPTIMIZERS = ("sgd", "adam", "adamw")
-#: published metrics that stand in a record as fields of another name
-FIELDS = {"iteration_ms": "step_ms_p50"}
+#: numbers of a record beside its metrics; the first under the name that published tables have for it
+FIELDS = {"iteration_ms": "step_ms_p50"} | {
+    name: name
+    for name in (
+        "steps", "samples", "train_seconds", "eval_seconds", "step_ms_p50", "step_ms_p95", "wait_ms_p50",
+        "bytes_sent_per_step", "peak_gib", "consensus_distance",
+    )
+}  # fmt: skip
+#: what sets rows apart even where the configurations are the same
+NAMED = ["source", "task", "scale", "experiment"]
 #: overrides that do not set rows apart
 _UNLABELLED = WITHOUT_EFFECT | {"seed"}
 
@@ -50,15 +61,21 @@ class Row:
         said = self.first.lower_is_better
         return self.metric.endswith(("loss", "perplexity", "distance")) if said is None else said
 
-    def by_seed(self, name: str) -> dict[int, float]:
+    @cached_property
+    def values(self) -> pandas.DataFrame:
+        """Final metrics and record fields of the finished runs: a line a seed, a column a name."""
+        lines = {
+            run.seed: {name: getattr(run, field) for name, field in FIELDS.items()} | run.metrics for run in self.runs
+        }
+        return pandas.DataFrame.from_dict(lines, orient="index", dtype=float)
+
+    def by_seed(self, name: str) -> pandas.Series:
         """Final values of metric or record field `name`, by seed; runs without the value are left out."""
-        field = FIELDS.get(name, name)
-        found = {run.seed: run.metrics[name] if name in run.metrics else getattr(run, field, None) for run in self.runs}
-        return {seed: float(value) for seed, value in found.items() if value is not None}
+        return self.values[name].dropna() if name in self.values else pandas.Series(dtype=float)
 
     def interval(self, name: str) -> Interval | None:
         """Mean and interval of metric or record field `name` over the finished runs; None if no run has it."""
-        return interval(list(self.by_seed(name).values()))
+        return interval(self.by_seed(name).tolist())
 
 
 def to_target(row: Row) -> tuple[list[dict[str, float]], int]:
@@ -84,14 +101,12 @@ def compare(records: Iterable[Record]) -> list[Row]:
 
     Of several records of one configuration and seed the last finished one counts, or else the last one.
     """
-    latest: dict[tuple, Record] = {}
-    for record in sorted(records, key=lambda record: (record.status in ("ok", "diverged"), record.started_at)):
-        latest[*_named(record), record.config_hash] = record
-    groups: dict[tuple, list[Record]] = defaultdict(list)
-    for record in latest.values():
-        of_any_seed = config_hash(record.config, WITHOUT_EFFECT | {"seed"})
-        groups[*_named(record), of_any_seed].append(record)
-    rows = [make_row(_label(group[0]), group) for group in groups.values()]
+    runs = pandas.DataFrame([_line(record) for record in records], columns=[*NAMED, *_COLUMNS])
+    latest = runs.sort_values(["finished", "started_at"], kind="stable").drop_duplicates(
+        [*NAMED, "config_hash"], keep="last"
+    )
+    groups = latest.sort_values("seed", kind="stable").groupby([*NAMED, "of_any_seed"], dropna=False, sort=False)
+    rows = [make_row(_label(group.record.iloc[0]), group.record) for _, group in groups]
     seen = Counter((row.item, row.first.task, row.first.scale, row.label) for row in rows)
     rows = [
         replace(row, label=f"{row.label} [{row.first.config_hash[:6]}]")
@@ -109,9 +124,20 @@ def make_row(label: str, records: Iterable[Record]) -> Row:
     return Row(label, tuple(record for record in group if record.status == "ok"), missed, tuple(group))
 
 
-def _named(record: Record) -> tuple[str | None, ...]:
-    """What sets rows apart even where the configurations are the same."""
-    return record.source, record.task, record.scale, record.experiment
+_COLUMNS = ("config_hash", "of_any_seed", "seed", "finished", "started_at", "record")
+
+
+def _line(record: Record) -> tuple[object, ...]:
+    """A run as a line of the frame of runs."""
+    return (
+        *(getattr(record, name) for name in NAMED),
+        record.config_hash,
+        config_hash(record.config, WITHOUT_EFFECT | {"seed"}),
+        record.seed,
+        record.status in ("ok", "diverged"),
+        record.started_at,
+        record,
+    )
 
 
 def _order(row: Row) -> tuple[str, str, str, bool, str, str]:
@@ -128,14 +154,13 @@ def baseline(rows: Sequence[Row]) -> Row | None:
 
 def difference(row: Row, base: Row, name: str) -> Interval | None:
     """row - base in metric `name`, averaged over the seeds that both have finished; None if there is no such seed."""
-    ours, theirs = row.by_seed(name), base.by_seed(name)
-    return interval([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())])
+    return interval((row.by_seed(name) - base.by_seed(name)).dropna().tolist())
 
 
 def ratio(above: Row, below: Row, name: str) -> Interval | None:
     """above / below in metric `name`, averaged over the seeds that both have finished; None if there is none."""
-    over, under = above.by_seed(name), below.by_seed(name)
-    return interval([over[seed] / under[seed] for seed in sorted(over.keys() & under.keys()) if under[seed]])
+    under = below.by_seed(name)
+    return interval((above.by_seed(name) / under[under != 0]).dropna().tolist())
 
 
 def _label(record: Record) -> str:

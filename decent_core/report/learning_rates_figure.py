@@ -48,7 +48,7 @@ def _draw_mean(axis: Any, height: int, line: TunedRow, metric: str, colour: str)
     if line.best is None or (found := line.best.interval(metric)) is None:
         return
     axis.errorbar(found.mean, height, xerr=found.half_width, fmt="o", color=colour, capsize=4, markersize=6)
-    seeds = list(line.best.by_seed(metric).values())
+    seeds = line.best.by_seed(metric).tolist()
     axis.plot(seeds, [height] * len(seeds), "|", color=colour, markersize=14, alpha=0.6)
 
 
@@ -86,7 +86,7 @@ def _look(number: int, is_baseline: bool) -> dict[str, Any]:
 
 def _draw_line(axis: Any, line: TunedRow, metric: str, look: dict[str, Any]) -> None:
     """A point for each rate at which a run has finished; the band is the range over seeds."""
-    points = {rate: np.array(list(row.by_seed(metric).values())) for rate, row in line.by_rate.items() if row.runs}
+    points = {rate: row.by_seed(metric).to_numpy() for rate, row in line.by_rate.items() if row.runs}
     rates = list(points)
     axis.plot(rates, [values.mean() for values in points.values()], label=line.label, markersize=5, **look)
     if any(len(values) > 1 for values in points.values()):

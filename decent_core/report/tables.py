@@ -52,7 +52,7 @@ class Report:
     def further_metrics(self) -> list[str]:
         """Metrics beside the primary one for which the item's rows have published values, such as BLEU."""
         names = dict.fromkeys(p.metric for p in self.published if self.item and item_of(p.experiment) == self.item)
-        return [name for name in names if name != self.metric and any(row.by_seed(name) for row in self.rows)]
+        return [name for name in names if name != self.metric and any(len(row.by_seed(name)) for row in self.rows)]
 
     @property
     def target(self) -> float | None:
