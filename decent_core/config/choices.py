@@ -60,6 +60,12 @@ def batches(task: str) -> dict[str, list[str]]:
     return found
 
 
+@cache
+def keys_of(group: str, name: str) -> frozenset[str]:
+    """The keys in the file of a choice."""
+    return frozenset(yaml.safe_load((CONF / group / f"{name}.yaml").read_text()))
+
+
 def registry(group: str) -> dict[str, dict[str, Any]]:
     """The code's methods or topologies: name -> its options and their defaults; nothing for other groups."""
     if group == "method":

@@ -21,6 +21,7 @@ from decent_core.config.choices import (
     OWN_BATCH,
     batches,
     choices,
+    keys_of,
     scales_of,
     store_registries,
 )  # fmt: skip
@@ -39,9 +40,9 @@ class MissingValue(ValueError):
 def compose(overrides: Sequence[str], complete: bool = True) -> tuple[dict[str, Any], dict[str, str | None]]:
     """The composed values, and the name chosen in each group, with the task's `package` as a further one.
 
-    Raises ValueError that names a wrong key or choice.
     With `complete` none of the values may be open; otherwise an open one is OPEN. A later source wins: the files of
-    conf/, what the task has for the optimizer and for the batch, the row of `experiment`, the user's keys.
+    conf/, what the task has for the optimizer and for the batch, the row of `experiment`, the user's keys. Raises
+    ValueError that names a wrong key or choice.
     """
     parsed = _parse(overrides)
     given = {o.key_or_group: str(o.value()) for o in parsed if o.key_or_group in GROUPS}
@@ -57,6 +58,8 @@ def compose(overrides: Sequence[str], complete: bool = True) -> tuple[dict[str, 
     composed, chosen = _hydra(CONF, (f"task={task}/{scale}", *lines))
     values, names = deepcopy(composed), {"experiment": None, **chosen, **names}
     _apply_choices(values, names)
+    own = keys_of("schedule", str(names["schedule"]))  # the task's values may be for another schedule
+    values["schedule"] = {key: value for key, value in values["schedule"].items() if key in own}
     for key, value in row.items():
         if key not in GROUPS:
             _set(key, value, values)

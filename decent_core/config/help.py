@@ -3,14 +3,12 @@
 import json
 import textwrap
 from collections.abc import Sequence
-from dataclasses import fields
 
 from omegaconf import OmegaConf
 
 from decent_core.config.choices import GROUPS, OPEN, choices
 from decent_core.config.compose import compose
 from decent_core.config.load import load
-from decent_core.optim import SCHEDULES
 
 ENDING = """--help with choices shows the keys that there are with them: --help method=slowmo optimizer=accum_adamw
 --print-config shows the composed configuration of a run."""
@@ -35,8 +33,6 @@ def show_help(arguments: Sequence[str], usage: str | None) -> bool:
 def _describe(given: Sequence[str]) -> str:
     """The groups with their choices, and the keys that there are with the given ones, with their values."""
     values, names = compose(given, complete=False)
-    own = {key.name for key in fields(SCHEDULES[values["schedule"]["name"]])}  # a task may have others, for another
-    values["schedule"] = {key: value for key, value in values["schedule"].items() if key in own}
     lines = ["Choices (GROUP=NAME; what is chosen is marked *):"]
     for group in GROUPS:
         marked = [f"{name}*" if name == names[group] else name for name in choices(group)]

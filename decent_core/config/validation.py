@@ -31,6 +31,11 @@ def validated(cls: type[Settings], values: Mapping[str, Any], prefix: str = "") 
         raise ValueError("; ".join(_readable(error, prefix))) from None
 
 
+def validated_parts(schema: Mapping[str, type], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Each part of a configuration as an instance of its dataclass; raises as `validated`, with the whole key."""
+    return {part: validated(cls, values[part], f"{part}.") for part, cls in schema.items()}
+
+
 @lru_cache
 def _adapter(cls: type) -> TypeAdapter[Any]:
     return TypeAdapter(cls)
