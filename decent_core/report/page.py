@@ -61,7 +61,7 @@ def write_page(path: Path, reports: Sequence[Report], figures: Path) -> None:
 
 
 def published_tables() -> list[TableFile]:
-    """Tables and figures of the papers that have training runs, [P] before [L]; not those that compare learning rates."""
+    """Tables and figures of the papers that have training runs, but for comparisons of learning rates."""
     tables = [table for table in map(load_table, table_names()) if table.rows and not table.rates]
     return sorted(tables, key=lambda table: (table.name.startswith("l/"), table.baseline is None))  # step times last
 
