@@ -24,6 +24,10 @@ def _check_numbers(config: RunConfig) -> None:
             value = getattr(value, part)
         if value is not None and value < smallest:
             raise ValueError(f"{key}={value}: must be at least {smallest}")
+    if config.trainer.clip_norm == 0:
+        raise ValueError("trainer.clip_norm=0: nothing would train; give a norm above 0, or null for no clipping")
+    if getattr(config.task, "data_dir", None) == "":
+        raise ValueError("task.data_dir=: give a folder, such as data/mine")
     if config.resume == "":
         raise ValueError("resume=: give auto, never or the path of a checkpoint")
 

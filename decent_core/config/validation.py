@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import lru_cache
@@ -25,10 +26,18 @@ def validated(cls: type[Settings], values: Mapping[str, Any], prefix: str = "") 
     for key in values:
         if key not in keys:
             raise ValueError(f"{prefix}{key}: {no_such('key', key, keys)}")
+        _check_finite(f"{prefix}{key}", values[key])
     try:
         return _adapter(cls).validate_json(json.dumps(values), strict=True)  # type: ignore[arg-type]
     except ValidationError as error:
         raise ValueError("; ".join(_readable(error, prefix))) from None
+
+
+def _check_finite(key: str, value: Any) -> None:
+    """Raises ValueError for a number, or one in a list, that is not finite: comparisons with nan are all false."""
+    for entry in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(entry, float) and not math.isfinite(entry):
+            raise ValueError(f"{key}={value}: must be finite")
 
 
 def validated_parts(schema: Mapping[str, type], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The machine that a forecast is for: a measured profile, or the times of a step; and links, measured or described."""
 
-import math
 from dataclasses import dataclass
 
 from decent_core.display.units import parse_number
@@ -49,9 +48,6 @@ class MachineOptions:
             value = getattr(self, key)
             if value is not None and not value >= 0:
                 raise ValueError(f"{key}={value}: must not be negative")
-        for key in ("compute_ms", "update_ms", "latency_us", "local_latency_us"):
-            if getattr(self, key) == math.inf:
-                raise ValueError(f"{key}=inf: must be finite")
         if self.parameters is not None:
             parse_number("parameters", self.parameters)
 
