@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from decent_core.config.command_line import ROOT, choose_verb, options, run_main
+from decent_core.config.command_line import choose_verb, options, run_main
+from decent_core.records.provenance import ROOT
 from decent_core.runtime.paper_model import PaperModel, predict_speedup
 
 

@@ -29,7 +29,7 @@ class NoOptions:
 def main(arguments: list[str]) -> int:
     """Do what the verb says; returns the exit status."""
     verb, rest = choose_verb(arguments, VERBS)
-    if verb == "list" or arguments[:1] in (["--help"], ["-h"]):
+    if verb == "list":
         return _list(rest)
     if verb == "run":
         from decent_core.report.run_tables import RunOptions, run_tables  # as matplotlib takes a second to import

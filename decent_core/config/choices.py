@@ -2,17 +2,15 @@
 
 from dataclasses import MISSING, fields
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 from hydra.core.config_store import ConfigStore
 
 from decent_core import topology
-from decent_core.config.table_file import experiments
+from decent_core.config.table_file import CONF, experiments
 from decent_core.methods import METHODS
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
 #: a file of conf/<group>/ each
 FILE_GROUPS = ("optimizer", "schedule", "method", "topology", "engine", "logger")
 GROUPS = ("task", "scale", "batch", "experiment", *FILE_GROUPS)

@@ -14,8 +14,8 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
 from decent_core.config.validation import validated
+from decent_core.records.provenance import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 OURS = ("decent_core", "tasks", "scripts")
 QUIET = {
     "TRANSFORMERS_VERBOSITY": "error",

@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
 from decent_core.config.validation import no_such, validated
+from decent_core.records.provenance import ROOT
 
-TABLES = Path(__file__).resolve().parents[2] / "conf" / "table"
+CONF = ROOT / "conf"
+TABLES = CONF / "table"
 Choices = dict[str, Any]  # key of an override, such as `method` or `optimizer.window` -> its value
 
 

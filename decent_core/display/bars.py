@@ -1,7 +1,6 @@
 """Progress on standard error: bars on a terminal, lines in a job log."""
 
 import time
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
@@ -29,12 +28,6 @@ class Bars:
             )
             self._bars = Progress(*columns, console=self.console)
             self._bars.start()
-
-    def __enter__(self) -> "Bars":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
 
     @property
     def on_terminal(self) -> bool:

@@ -62,6 +62,11 @@ class Record:
     schema: int = SCHEMA
     lower_is_better: bool | None = None  # of the primary metric; null in records that were made before it was noted
 
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to run; a run that diverged would diverge again."""
+        return self.status in ("ok", "diverged")
+
 
 def write(record: Record, path: Path) -> Path:
     """Write the record atomically and return its path."""

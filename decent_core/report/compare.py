@@ -134,7 +134,7 @@ def _line(record: Record) -> tuple[object, ...]:
         record.config_hash,
         config_hash(record.config, WITHOUT_EFFECT | {"seed"}),
         record.seed,
-        record.status in ("ok", "diverged"),
+        record.finished,
         record.started_at,
         record,
     )

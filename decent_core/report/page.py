@@ -9,9 +9,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from decent_core.config.command_line import ROOT
 from decent_core.config.table_file import TableFile, load_table, table_names
 from decent_core.records.identity import item_of
+from decent_core.records.provenance import ROOT
 from decent_core.records.published import read_published
 from decent_core.report.formats import NOTHING, markdown_table
 from decent_core.report.notes import metric_label

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from decent_core.config.command_line import ROOT
 from decent_core.config.table_file import load_table, table_names
 from decent_core.records.lines import Run
+from decent_core.records.provenance import ROOT
 from decent_core.records.published import read_published
 from decent_core.records.record import Record
 from decent_core.report.compare import compare

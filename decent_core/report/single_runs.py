@@ -68,5 +68,5 @@ def _setting(table: TableFile, chosen: Mapping[str, object]) -> Setting | None:
 
 def latest(runs: Sequence[Run]) -> list[Run]:
     """Of several runs of one configuration and seed the last finished one, or else the last one."""
-    ordered = sorted(runs, key=lambda run: (run.record.status in ("ok", "diverged"), run.record.started_at))
+    ordered = sorted(runs, key=lambda run: (run.record.finished, run.record.started_at))
     return list({run.identity: run for run in ordered}.values())

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from decent_core.config.command_line import ROOT
 from decent_core.config.validation import no_such
+from decent_core.records.provenance import ROOT
 
 PROFILES = Path("slurm/cluster")  # under the checkout
 ASSIGNMENT = re.compile(r"^([A-Z_]+)=", re.MULTILINE)  # those behind `export` are for the training processes

@@ -94,10 +94,10 @@ def _chosen(patterns: str) -> Iterator[tuple[TableFile, list[Row]]]:
         if rows:
             found = True
             yield table, rows
-    for table in map(load_table, table_names()):
-        if table.shown_by is not None and patterns.replace("-", "/", 1) == table.name:
-            raise ValueError(f"table={patterns}: {table.title} has no runs of its own: {table.shown_by}")
     if not found:
+        for table in map(load_table, table_names()):
+            if table.shown_by is not None and patterns.replace("-", "/", 1) == table.name:
+                raise ValueError(f"table={patterns}: {table.title} has no runs of its own: {table.shown_by}")
         names = ", ".join(name for name in table_names() if load_table(name).rows)
         raise ValueError(f"{patterns}: no such table or row; there are the tables {names}")
 
@@ -122,15 +122,11 @@ def _cell(
     parts = [setting.key, "" if rate is None else f"lr{rate:g}", f"s{seed}"]
     name = "-".join([f"{table.name}/{row.key}", *filter(None, parts)])
     config = _for_launcher(chosen) if launched else _for_one_process(chosen)
-    return Cell(table, row, setting, rate, seed, _run(name, config, folder / scale))
+    return Cell(table, row, setting, rate, seed, make_run(name, config, folder / scale))
 
 
-def make_run(name: str, overrides: Sequence[str], folder: Path) -> PlannedRun:
+def make_run(name: str, config: RunConfig, folder: Path) -> PlannedRun:
     """A run in a folder under `folder` that names its configuration: a changed one is a new run."""
-    return _run(name, load(overrides), folder)
-
-
-def _run(name: str, config: RunConfig, folder: Path) -> PlannedRun:
     own = folder / f"{name}-{config.config_hash[:8]}"
     return PlannedRun(name, tuple(config.overrides), own, config.config_hash, config.trainer.steps)
 

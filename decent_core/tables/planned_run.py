@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from decent_core.records.record import read
+from decent_core.records.record import Record, read
 from decent_core.records.step_log import MetricsLog
 from decent_core.system.files import make_folder, naming, open_lock
 
@@ -34,15 +34,20 @@ class PlannedRun:
 
     def outcome(self) -> str | None:
         """Status in the record of this very configuration; None if there is none."""
+        record = self._own_record()
+        return None if record is None else record.status
+
+    def finished(self) -> bool:
+        """Whether the record of this very configuration is there, and says that nothing is left to run."""
+        record = self._own_record()
+        return record is not None and record.finished
+
+    def _own_record(self) -> Record | None:
         try:
             record = read(self.record)
         except ValueError:
             return None
-        return record.status if record.config_hash == self.config_hash else None
-
-    def finished(self) -> bool:
-        """Whether there is nothing left to run; a run that diverged would diverge again."""
-        return self.outcome() in ("ok", "diverged")
+        return record if record.config_hash == self.config_hash else None
 
     def steps_done(self) -> int:
         """Steps as far as the run has logged them."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from decent_core.config.command_line import ROOT
 from decent_core.records.archive import read_all
 from decent_core.records.identity import item_of
+from decent_core.records.provenance import ROOT
 from decent_core.system.files import write_atomically
 from decent_core.tables.cost_table import RowCost, list_costs
 from decent_core.tables.jobs import jobs_text

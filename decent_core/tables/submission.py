@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from decent_core.config.command_line import ROOT
 from decent_core.config.load import load
 from decent_core.records.identity import item_of
+from decent_core.records.provenance import ROOT
 from decent_core.system.files import make_folder, write_atomically
 from decent_core.tables.cluster import Cluster, load_cluster
 from decent_core.tables.jobs import jobs_text

@@ -3,9 +3,9 @@
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from decent_core.config.run_config import RunConfig
+from decent_core.engine.distributed import gather_objects
 from decent_core.records.identity import flatten
 from decent_core.records.provenance import git_state, versions
 
@@ -18,9 +18,7 @@ def check_agreement(config: RunConfig, device: torch.device) -> None:
 
     Every rank of the default process group calls it; it waits as long as that group's time-out.
     """
-    everyone: list[dict[str, str] | None] = [None] * dist.get_world_size()
-    dist.all_gather_object(everyone, _facts(config, device))
-    if problem := first_difference([facts for facts in everyone if facts is not None]):
+    if problem := first_difference(gather_objects(_facts(config, device))):
         raise ValueError(f"{problem}; start all ranks with the same command, code and environment")
 
 

@@ -1,7 +1,5 @@
 """What a finished run leaves behind: its record."""
 
-import resource
-import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from decent_core.config.run_config import RunConfig
 from decent_core.display.times import percentile
 from decent_core.records.provenance import git_state, versions
 from decent_core.records.record import Record
+from decent_core.system.processes import peak_memory_mib
 from decent_core.training.measurements import Progress
 from decent_core.training.task import Task
 from decent_core.training.trainer import Outcome
@@ -68,8 +67,7 @@ def peak_gib(device: torch.device) -> float:
     """The most memory that this process has held: the accelerator's, or resident memory on the CPU."""
     if device.type != "cpu":
         return torch.accelerator.max_memory_allocated(device) / 2**30
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
+    return peak_memory_mib() / 1024
 
 
 def device_name(device: torch.device) -> str:

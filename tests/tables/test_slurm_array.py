@@ -79,7 +79,7 @@ def test_stopped_runs_continue_exactly_and_a_cancelled_one_stays_away(slurm, tmp
     ]  # fmt: skip
     two, one = ["world_size=2", "trainer.steps=3000"], ["world_size=1", "trainer.steps=60000"]
     sizes = {"requeued": two, "undisturbed": two, "signalled": two, "cancelled": one}
-    runs = [make_run(name, [*shape, *size], tmp_path / "it's k=1, β2") for name, size in sizes.items()]
+    runs = [make_run(name, load([*shape, *size]), tmp_path / "it's k=1, β2") for name, size in sizes.items()]
     submission = Submission(load_cluster(profile(tmp_path, workers=1)), "exact", runs)
     submission.submit()
     two_nodes, one_node, report = re.search(r"arrays (\d+), (\d+); job (\d+)", capsys.readouterr().out).groups()
